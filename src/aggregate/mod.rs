@@ -1,0 +1,3 @@
+//! Trace -> summaries: polars expressions and statistics, no text.
+
+pub mod summary;

@@ -1,0 +1,241 @@
+//! What `aggregate` hands on: one number a metric and run, statistics over runs, and time courses. No text.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::trace::run::{Coverage, Limits, Outcome, RecorderCost};
+
+/// All that is known of one environment.
+#[derive(Clone, Debug)]
+pub struct EnvironmentSummary {
+    /// Exact name.
+    pub name: String,
+    /// Name of its folder, without `environment=`.
+    pub slug: String,
+    /// Of the newest run; see `fingerprints` for how many there are.
+    pub fingerprint: BTreeMap<String, Value>,
+    /// Number of different stable fingerprints among the runs: 1 where all ran on the same thing.
+    pub fingerprints: usize,
+    pub limits: Limits,
+    /// Libraries found loaded in any run, sorted.
+    pub libraries: Vec<String>,
+    /// One entry a metric and state, merged over all runs, sorted.
+    pub coverage: Vec<Coverage>,
+    /// In the order in which they were first recorded.
+    pub cases: Vec<CaseSummary>,
+}
+
+/// A workload with its settings, over its runs.
+#[derive(Clone, Debug)]
+pub struct CaseSummary {
+    /// Exact name: workload and settings as requested.
+    pub name: String,
+    pub slug: String,
+    pub workload: String,
+    pub settings: BTreeMap<String, String>,
+    pub effective: BTreeMap<String, String>,
+    /// As recorded, secrets masked.
+    pub command: Vec<String>,
+    /// All runs, failed and incomplete ones too, in the order of their numbers.
+    pub runs: Vec<RunSummary>,
+    /// Statistics over the finished runs, in the order of [`Metric::ALL`]; metrics that no run measured are absent.
+    pub metrics: Vec<MetricSummary>,
+    /// Time courses over the finished runs; where there are none, over what was kept of the others.
+    pub courses: Vec<Course>,
+    /// Mean busy share of each core; empty where cores were not measured.
+    pub cores: Vec<CoreUsage>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    pub run: u32,
+    pub outcome: Outcome,
+    pub started_unix_ns: i64,
+    pub interval_ns: i64,
+    pub survivors: Vec<String>,
+    pub events: Vec<String>,
+    pub output_tail: Vec<String>,
+    pub recorder: RecorderCost,
+    /// One number a metric; what was not measured is absent.
+    pub values: BTreeMap<Metric, f64>,
+}
+
+/// A metric over the finished runs of a case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetricSummary {
+    pub metric: Metric,
+    /// Finished runs that have a value.
+    pub n: usize,
+    pub mean: f64,
+    pub min: f64,
+    pub max: f64,
+    /// Two-sided 95 % interval of the mean by Student's t; from three runs on.
+    pub ci95: Option<(f64, f64)>,
+}
+
+/// A quantity over time, in windows of one second from the run's start: mean, least and greatest over runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    pub quantity: Quantity,
+    /// Number of runs that it is made of.
+    pub runs: usize,
+    pub points: Vec<Point>,
+}
+
+/// One window. A window that no run measured has no point: a gap is a gap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Middle of the window, seconds since the run's start.
+    pub t_s: f64,
+    pub mean: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreUsage {
+    pub core: u32,
+    /// Mean over runs of the run's mean busy share (0 to 1); least and greatest run beside it.
+    pub mean: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+/// What a course shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantity {
+    /// CPU time of the run's tree over time × effective CPU limit, as a ratio.
+    RunCpu,
+    /// Busy share of all cores of the host, as a ratio.
+    HostCpu,
+    /// Sum of resident memory of the tree, bytes: an upper bound, shared pages count in each process.
+    MemoryRss,
+    /// Sum of proportional memory of the tree, bytes.
+    MemoryPss,
+    /// Utilisation of GPU n as NVML defines it, as a ratio.
+    GpuUtilisation(u32),
+    /// Memory in use on GPU n, bytes, by anybody.
+    GpuMemory(u32),
+}
+
+/// Unit of a metric's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Second,
+    /// 0 to 1 of what the metric's doc names as the whole.
+    Ratio,
+    Bytes,
+    SamplesPerSecond,
+    Count,
+    Joule,
+    Celsius,
+}
+
+macro_rules! metrics {
+    ($( $(#[doc = $doc:literal])+ $name:ident = $key:literal, $unit:ident; )+) => {
+        /// A figure that sums up one run.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Metric {
+            $( $(#[doc = $doc])+ $name, )+
+        }
+
+        impl Metric {
+            /// In the order in which reports list them.
+            pub const ALL: &'static [Metric] = &[$( Metric::$name, )+];
+
+            /// Name in templates, tables and files.
+            pub fn key(self) -> &'static str {
+                match self { $( Metric::$name => $key, )+ }
+            }
+
+            pub fn unit(self) -> Unit {
+                match self { $( Metric::$name => Unit::$unit, )+ }
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Root process start to exit.
+    Duration = "duration", Second;
+    /// Time of the `train` phase, by the workload's own steps.
+    TrainTime = "train_time", Second;
+    /// Mean time of an epoch within the `train` phase.
+    EpochTime = "epoch_time", Second;
+    /// Samples of all ranks over the time of the `train` phase, the first epoch's first two steps (warm-up) left out.
+    Throughput = "throughput", SamplesPerSecond;
+    /// Median time of a step, warm-up left out.
+    StepTime = "step_time", Second;
+    /// Share of the steps' time that was spent waiting for data.
+    DataWait = "data_wait", Ratio;
+    /// CPU time of the tree: the greater of process clocks and rusage.
+    CpuTime = "cpu_time", Second;
+    /// CPU time over duration × effective CPU limit.
+    CpuUsage = "cpu_usage", Ratio;
+    /// Greatest [`Quantity::RunCpu`] of any full window of one second.
+    CpuUsageMax = "cpu_usage_max", Ratio;
+    /// 95th percentile of [`Quantity::RunCpu`] over full windows of one second.
+    CpuUsageP95 = "cpu_usage_p95", Ratio;
+    /// Busy share of all cores of the host over the run.
+    HostCpu = "host_cpu", Ratio;
+    /// Share of all cores' time idle with disk I/O outstanding.
+    IoWait = "io_wait", Ratio;
+    /// Share of all cores' time that the hypervisor gave to others.
+    Steal = "steal", Ratio;
+    /// Busy share of all cores by neither the run nor the recorder.
+    ForeignCpu = "foreign_cpu", Ratio;
+    /// Cores that were above 85 % in at least half of the full one-second windows.
+    CoresAbove85 = "cores_above_85", Count;
+    /// Sum over processes of each one's highest resident memory (VmHWM); `time -v` gives the same for one process.
+    MemorySumOfPeaks = "memory_sum_of_peaks", Bytes;
+    /// Greatest sampled sum of proportional memory (PSS) of the tree.
+    MemoryPssPeak = "memory_pss_peak", Bytes;
+    /// Greatest virtual memory of any one process.
+    VirtualPeak = "virtual_peak", Bytes;
+    /// Host memory in use (total less available) at the first sample.
+    HostMemoryBefore = "host_memory_before", Bytes;
+    /// Greatest host memory in use.
+    HostMemoryPeak = "host_memory_peak", Bytes;
+    /// Host memory in use at the last sample.
+    HostMemoryAfter = "host_memory_after", Bytes;
+    /// Bytes read back from swap by the host.
+    SwapIn = "swap_in", Bytes;
+    /// Bytes written to swap by the host.
+    SwapOut = "swap_out", Bytes;
+    /// Greatest number of processes of the tree at one tick.
+    Processes = "processes", Count;
+    /// Greatest number of threads of the tree at one tick.
+    Threads = "threads", Count;
+    /// Bytes that the tree read from storage.
+    DiskRead = "disk_read", Bytes;
+    /// Bytes that the tree wrote to storage.
+    DiskWritten = "disk_written", Bytes;
+    /// Mean NVML utilisation over time, mean of all GPUs that the run used.
+    GpuUtilisation = "gpu_utilisation", Ratio;
+    /// Greatest memory in use on any one GPU.
+    GpuMemoryPeak = "gpu_memory_peak", Bytes;
+    /// Greatest memory of the run's own processes on any one GPU.
+    GpuMemoryOwnPeak = "gpu_memory_own_peak", Bytes;
+    /// Energy of all GPUs: by counter, else by the trapezoid rule over power.
+    GpuEnergy = "gpu_energy", Joule;
+    /// Greatest GPU temperature.
+    GpuTemperatureMax = "gpu_temperature_max", Celsius;
+}
+
+impl CaseSummary {
+    /// The statistics of a metric, where it was measured.
+    pub fn metric(&self, metric: Metric) -> Option<&MetricSummary> {
+        self.metrics.iter().find(|summary| summary.metric == metric)
+    }
+
+    /// The course of a quantity, where it was measured.
+    pub fn course(&self, quantity: Quantity) -> Option<&Course> {
+        self.courses.iter().find(|course| course.quantity == quantity)
+    }
+
+    /// Runs whose figures entered the statistics.
+    pub fn finished(&self) -> usize {
+        self.runs.iter().filter(|run| run.outcome.is_finished()).count()
+    }
+}

@@ -1,0 +1,211 @@
+//! `run.json`: what one run was, what it ran on, how it ended, and what could not be measured.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::version;
+
+/// Everything that is known of a run besides its samples.
+///
+/// Written when the run starts (outcome [`Outcome::Recording`]) and again when it is finished.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// `major.minor` of the trace's schema.
+    pub schema_version: String,
+    /// Version of the recording program.
+    pub shice_version: String,
+    /// Exact name of the environment.
+    pub environment: String,
+    pub workload: String,
+    /// Settings as requested; those left to the workload's default are absent.
+    pub settings: BTreeMap<String, String>,
+    /// What the settings became, as the workload told through `SHICE_STEPS`.
+    #[serde(default)]
+    pub effective: BTreeMap<String, String>,
+    /// The command that was run, with secrets masked.
+    pub command: Vec<String>,
+    /// Number of the repeat, from 1.
+    pub run: u32,
+    /// Number of the machine within the run.
+    pub node: u32,
+    /// When the recording session began, as Unix time; runs of one `shice record` share it.
+    pub session_unix_ns: i64,
+    /// Position of the run within its session, from 1.
+    pub sequence: u32,
+    /// Runs of one block were interleaved and may be paired; from 1.
+    pub block: u32,
+    /// The wall-clock anchor: Unix time of the run's start (`t_ns` = 0).
+    pub started_unix_ns: i64,
+    /// Requested time between samples of host and processes.
+    pub interval_ns: i64,
+    pub outcome: Outcome,
+    /// Start to exit of the root process. Null where the recording was cut.
+    #[serde(default)]
+    pub duration_ns: Option<i64>,
+    /// CPU time of the whole tree.
+    #[serde(default)]
+    pub cpu: CpuTotals,
+    pub limits: Limits,
+    /// Hardware and software that should stay the same between runs of one environment.
+    pub fingerprint: BTreeMap<String, Value>,
+    /// What may differ from run to run (load before the start, free memory, …).
+    #[serde(default)]
+    pub volatile: BTreeMap<String, Value>,
+    /// File names of libraries that matter, as found loaded in the workload's processes.
+    #[serde(default)]
+    pub libraries: Vec<String>,
+    /// What was measured, from where, and what was not.
+    #[serde(default)]
+    pub coverage: Vec<Coverage>,
+    /// What recording cost.
+    #[serde(default)]
+    pub recorder: RecorderCost,
+    /// Names of processes that outlived the root process and were ended by the recorder.
+    #[serde(default)]
+    pub survivors: Vec<String>,
+    /// Last lines of a failed run's output, masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output_tail: Vec<String>,
+    /// What went wrong in recording, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Still running, or its recorder died before it could say more.
+    Recording,
+    /// Exit code 0.
+    Finished,
+    /// Another exit code.
+    Failed { exit_code: i32 },
+    /// Ended by a signal that the recorder did not send.
+    Killed { signal: i32 },
+    /// Ended because the user stopped the recording.
+    Interrupted,
+    /// The recorder died; what it had written was kept.
+    Incomplete,
+}
+
+impl Outcome {
+    /// Whether the run's figures may enter a summary.
+    pub fn is_finished(self) -> bool {
+        self == Outcome::Finished
+    }
+
+    /// The word in `runs.parquet`; the same as in `run.json`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Recording => "recording",
+            Outcome::Finished => "finished",
+            Outcome::Failed { .. } => "failed",
+            Outcome::Killed { .. } => "killed",
+            Outcome::Interrupted => "interrupted",
+            Outcome::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// CPU time of the tree by two independent ways, each a lower bound: clocks miss what a process did after its last
+/// sample, rusage misses processes that nobody waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuTotals {
+    /// Sum over all processes of the last reading of their CPU clock.
+    pub clocks_ns: Option<i64>,
+    /// User time that the kernel accounted for all processes waited for (rusage).
+    pub rusage_user_ns: Option<i64>,
+    /// System time, likewise.
+    pub rusage_system_ns: Option<i64>,
+}
+
+impl CpuTotals {
+    /// The greater of the two lower bounds, in nanoseconds.
+    pub fn best_ns(&self) -> Option<i64> {
+        let rusage = self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user + system);
+        self.clocks_ns.max(rusage)
+    }
+}
+
+/// What the run was allowed to use: the smallest of what the machine has and what its cgroups and affinity grant.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Logical cores of the machine that are online.
+    pub cores_online: u32,
+    /// Cores' worth of CPU time that the run may use.
+    pub cpu_cores: f64,
+    /// Memory of the machine.
+    pub memory_total_bytes: i64,
+    /// Memory that the run may use.
+    pub memory_bytes: i64,
+}
+
+/// One line of the coverage ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// `table.column`, or `table` for all of its columns.
+    pub metric: String,
+    pub state: CoverageState,
+    /// The interface that was read, or would have been.
+    pub source: String,
+    /// Why a value is missing; empty where none is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CoverageState {
+    Measured,
+    /// The machine, kernel or driver has no such figure.
+    Unsupported,
+    /// It exists, but this user may not read it.
+    Denied,
+    /// It was measured, and then readings failed.
+    Lost,
+    /// Taken from a log of another tool.
+    Imported,
+}
+
+/// What the recorder itself used during the measured span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecorderCost {
+    pub cpu_ns: Option<i64>,
+    pub memory_peak_bytes: Option<i64>,
+    /// Ticks of the sampling schedule that were met.
+    pub ticks: u64,
+    /// Ticks that were due while the last one still ran or the recorder got no CPU.
+    pub missed_ticks: u64,
+    /// Greatest lateness of a tick.
+    pub late_max_ns: i64,
+    pub journal_bytes: u64,
+}
+
+impl RunRecord {
+    /// What `diff` pairs and `record` repeats: the workload and its settings as requested.
+    pub fn case(&self) -> String {
+        case_name(&self.workload, &self.settings)
+    }
+
+    /// Reads `run.json`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no run record, or is of an unknown schema major; the path is named.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let value: Value = serde_json::from_slice(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+        let version = value.get("schema_version").and_then(Value::as_str).unwrap_or_default();
+        version::check(version).with_context(|| format!("cannot use {}", path.display()))?;
+        serde_json::from_value(value).with_context(|| format!("{} is no run record", path.display()))
+    }
+}
+
+/// Name of a case: the workload, then the settings as requested in the order of their names.
+pub fn case_name(workload: &str, settings: &BTreeMap<String, String>) -> String {
+    settings.iter().fold(workload.to_owned(), |name, (key, value)| format!("{name} {key}={value}"))
+}

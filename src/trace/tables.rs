@@ -1,0 +1,188 @@
+//! Every table of a trace: its columns, their units and what they mean.
+//!
+//! Counters (`cumulative`) count from the run's start; gauges are readings at `t_ns`. Null is "not measured", never 0.
+
+use super::table::tables;
+
+tables! {
+    /// The whole machine (or what the container lets us see of it), one row a tick.
+    host: Host, HostBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        ;
+        /// Cumulative CPU time of all cores in user mode, niced work included (kernel ticks, 10 ms).
+        cpu_user_ns: i64,
+        /// Cumulative CPU time of all cores in the kernel, interrupts included.
+        cpu_system_ns: i64,
+        /// Cumulative idle time of all cores, I/O wait not included.
+        cpu_idle_ns: i64,
+        /// Cumulative time in which cores were idle with disk I/O outstanding.
+        cpu_iowait_ns: i64,
+        /// Cumulative time that the hypervisor gave to others.
+        cpu_steal_ns: i64,
+        /// Memory that can be had without swapping (MemAvailable).
+        memory_available_bytes: i64,
+        /// Memory of files in the page cache (Cached).
+        memory_cached_bytes: i64,
+        /// Shared memory, tmpfs and /dev/shm included (Shmem).
+        memory_shared_bytes: i64,
+        /// Swap in use.
+        swap_used_bytes: i64,
+        /// Cumulative bytes read back from swap.
+        swap_in_bytes: i64,
+        /// Cumulative bytes written to swap.
+        swap_out_bytes: i64,
+        /// Cumulative page faults that needed I/O.
+        major_faults: i64,
+        /// Cumulative context switches.
+        context_switches: i64,
+        /// Cumulative bytes read from whole block devices.
+        disk_read_bytes: i64,
+        /// Cumulative bytes written to whole block devices.
+        disk_written_bytes: i64,
+        /// Cumulative bytes received by network interfaces other than loopback.
+        network_received_bytes: i64,
+        /// Cumulative bytes sent by network interfaces other than loopback.
+        network_sent_bytes: i64,
+        /// Cumulative time in which some task waited for a CPU (pressure stall information).
+        pressure_cpu_ns: i64,
+        /// Cumulative time in which some task waited for memory (pressure stall information).
+        pressure_memory_ns: i64,
+        /// Cumulative time in which some task waited for I/O (pressure stall information).
+        pressure_io_ns: i64,
+        /// Cumulative CPU time of the recorder's cgroup.
+        cgroup_cpu_ns: i64,
+        /// Cumulative time in which the cgroup was throttled by its CPU quota.
+        cgroup_throttled_ns: i64,
+        /// Memory charged to the cgroup, page cache included.
+        cgroup_memory_bytes: i64,
+        /// Memory charged to the cgroup less inactive file cache (what `docker stats` shows).
+        cgroup_working_set_bytes: i64,
+    }
+
+    /// One logical core, one row a core and tick (each second above 32 cores).
+    core: Core, CoreBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        /// Number of the core, as the kernel counts.
+        core: i64,
+        ;
+        /// Cumulative time busy: user, system, interrupts; neither I/O wait nor steal.
+        busy_ns: i64,
+        /// Cumulative idle time, I/O wait not included.
+        idle_ns: i64,
+        /// Cumulative time idle with disk I/O outstanding.
+        iowait_ns: i64,
+        /// Cumulative time that the hypervisor gave to others.
+        steal_ns: i64,
+    }
+
+    /// One process of the run's tree, written once when first seen.
+    process: Process, ProcessBuffer {
+        /// When the process was first seen, nanoseconds since the run's start.
+        t_ns: i64,
+        /// Number of the process within the run; the root is 0.
+        process: i64,
+        ;
+        /// The kernel's process id.
+        pid: i64,
+        /// When the process started, nanoseconds since the run's start (kernel ticks, 10 ms).
+        start_ns: i64,
+        /// Number of the parent within the run; null for the root and where the parent was not seen.
+        parent: i64,
+        /// Name as the kernel keeps it (at most 15 bytes).
+        name: String,
+    }
+
+    /// One process at one tick, written when a value changed and at least each second.
+    process_sample: ProcessSample, ProcessSampleBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        /// Number of the process within the run.
+        process: i64,
+        ;
+        /// Cumulative CPU time of all threads of the process, by its own CPU clock (true nanoseconds).
+        cpu_ns: i64,
+        /// Resident memory, pages shared with other processes included.
+        rss_bytes: i64,
+        /// Highest resident memory so far (VmHWM).
+        rss_peak_bytes: i64,
+        /// Virtual memory.
+        virtual_bytes: i64,
+        /// Memory of the process that is in swap.
+        swap_bytes: i64,
+        /// Number of threads.
+        threads: i64,
+        /// Cumulative bytes read from storage.
+        read_bytes: i64,
+        /// Cumulative bytes written to storage.
+        written_bytes: i64,
+    }
+
+    /// Proportional memory of the run's tree, on a slower schedule of its own: reading it costs milliseconds a process.
+    memory: Memory, MemoryBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        ;
+        /// Sum of PSS over the tree: a page shared by n processes counts 1/n in each.
+        pss_bytes: i64,
+        /// Sum of USS over the tree: pages that no other process shares.
+        uss_bytes: i64,
+        /// Sum of proportional swap over the tree.
+        swap_pss_bytes: i64,
+        /// Number of processes in the sums.
+        processes: i64,
+    }
+
+    /// One GPU at one reading of its sensors.
+    gpu: Gpu, GpuBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        /// Index in NVML's order (PCI order); the UUID stands in the fingerprint.
+        gpu: i64,
+        ;
+        /// Share of the driver's last sampling period in which any kernel ran (0 to 1).
+        utilisation_ratio: f64,
+        /// Share of the driver's last sampling period in which memory was read or written (0 to 1).
+        memory_utilisation_ratio: f64,
+        /// Memory in use on the device, by anybody.
+        memory_used_bytes: i64,
+        /// Memory in use by the run's own processes; null where the driver cannot tell.
+        memory_own_bytes: i64,
+        /// Power as the driver reports it.
+        power_mw: i64,
+        /// Cumulative energy by the device's own counter.
+        energy_mj: i64,
+        /// Core temperature.
+        temperature_celsius: i64,
+        /// Clock of the streaming multiprocessors.
+        sm_clock_mhz: i64,
+        /// Clock of the memory.
+        memory_clock_mhz: i64,
+        /// NVML's bits for why clocks are held down.
+        throttle_reasons: i64,
+    }
+
+    /// What a workload told of itself through `SHICE_STEPS`: phases and optimiser steps, at their ends.
+    step: Step, StepBuffer {
+        /// End of the phase or step, nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        /// `phase` (a phase begins) or `step` (a step ended).
+        kind: String,
+        ;
+        /// Name of the phase that begins, or that the step belongs to.
+        phase: String,
+        /// Rank of the process in a distributed run.
+        rank: i64,
+        /// Epoch, from 0.
+        epoch: i64,
+        /// Step within the run, from 0.
+        step: i64,
+        /// Samples that this rank processed in the step.
+        samples: i64,
+        /// Time in which the step waited for its data.
+        data_wait_ns: i64,
+        /// Loss, where the workload read it anyway.
+        loss: f64,
+    }
+}
