@@ -8,9 +8,9 @@ use clap::{Args, Parser, Subcommand};
 /// Measures what a PyTorch environment really uses, and writes a bilingual report that others can check.
 #[derive(Debug, Parser)]
 #[command(name = "shice", version, about, after_help = EXAMPLES)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 const EXAMPLES: &str = "\
@@ -21,7 +21,7 @@ Examples:
   shice render traces --out site";
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run workloads several times and save raw traces.
     Record(RecordArgs),
     /// Turn traces into a bilingual report: HTML, Markdown and charts.
@@ -31,68 +31,68 @@ pub enum Command {
 }
 
 #[derive(Debug, Args)]
-pub struct RecordArgs {
+pub(crate) struct RecordArgs {
     /// Name of the environment: one machine and one software image.
     #[arg(long = "env", value_name = "NAME")]
-    pub environment: String,
+    pub(crate) environment: String,
 
     /// Shipped workloads to record: idle, small-cnn.
     #[arg(value_name = "WORKLOAD", conflicts_with = "workload")]
-    pub workloads: Vec<String>,
+    pub(crate) workloads: Vec<String>,
 
     /// Name for a command of your own, which follows after `--`.
     #[arg(long, value_name = "NAME", requires = "own_command")]
-    pub workload: Option<String>,
+    pub(crate) workload: Option<String>,
 
     /// The command of your own.
     #[arg(last = true, value_name = "COMMAND", requires = "workload", id = "own_command")]
-    pub command: Vec<String>,
+    pub(crate) command: Vec<String>,
 
     /// Device to run on: cpu, cuda:0, … Several, separated by commas, are recorded one after the other.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
-    pub device: Vec<String>,
+    pub(crate) device: Vec<String>,
 
     /// A setting of the workload, passed on as `--KEY VALUE`; for a command of your own it only labels the case.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
-    pub settings: Vec<(String, String)>,
+    pub(crate) settings: Vec<(String, String)>,
 
     /// Shorten the workloads' data, never the network: minutes on two cores.
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// How many times each case is run.
     #[arg(long, value_name = "N", default_value_t = 5)]
-    pub repeats: u32,
+    pub(crate) repeats: u32,
 
     /// Time between samples of host and processes.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
-    pub interval: Duration,
+    pub(crate) interval: Duration,
 
     /// Folder of traces to write into.
     #[arg(long, value_name = "FOLDER", default_value = "traces")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
 
     /// Add runs to cases that are recorded already, also on a machine that has changed.
     #[arg(long)]
-    pub append: bool,
+    pub(crate) append: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct RenderArgs {
+pub(crate) struct RenderArgs {
     /// Folder of traces, or of one environment.
     #[arg(default_value = "traces")]
-    pub traces: PathBuf,
+    pub(crate) traces: PathBuf,
 
     /// Folder of the report.
     #[arg(long, value_name = "FOLDER", default_value = "site")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Folder of traces, or of one environment.
     #[arg(default_value = "traces")]
-    pub traces: PathBuf,
+    pub(crate) traces: PathBuf,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -137,7 +137,10 @@ mod tests {
 
     #[test]
     fn a_command_without_a_name_and_a_name_without_a_command_are_refused() {
-        for words in [["shice", "record", "--env", "a", "--", "true"].as_slice(), &["shice", "record", "--env", "a", "--workload", "x"]] {
+        for words in [
+            ["shice", "record", "--env", "a", "--", "true"].as_slice(),
+            &["shice", "record", "--env", "a", "--workload", "x"],
+        ] {
             assert!(Cli::try_parse_from(words).is_err(), "{words:?}");
         }
     }

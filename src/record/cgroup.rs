@@ -55,9 +55,10 @@ impl Cgroups {
             })?;
             Some(mount.group(path))
         };
-        let unified = mounts.iter().find(|mount| mount.kind == "cgroup2").map(|mount| {
-            mount.group(cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/"))
-        });
+        let unified = mounts
+            .iter()
+            .find(|mount| mount.kind == "cgroup2")
+            .map(|mount| mount.group(cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/")));
         let nowhere = || Cgroup { mount: "/sys/fs/cgroup".into(), dir: "/sys/fs/cgroup".into() };
         Self { unified: unified.unwrap_or_else(nowhere), cpu_v1: v1("cpu"), memory_v1: v1("memory") }
     }
@@ -150,14 +151,18 @@ mod tests {
 
     #[test]
     fn a_limit_on_the_leaf_is_found() {
-        let (_folder, cgroups) = hierarchy(&[("memory.max", "max\n")], &[("memory.max", "536870912\n"), ("cpu.max", "150000 100000\n")]);
+        let (_folder, cgroups) =
+            hierarchy(&[("memory.max", "max\n")], &[("memory.max", "536870912\n"), ("cpu.max", "150000 100000\n")]);
         assert_eq!(cgroups.memory_bytes(), Some(512 << 20));
         assert_eq!(cgroups.cpu_cores(), Some(1.5));
     }
 
     #[test]
     fn a_limit_on_the_parent_alone_is_found() {
-        let (_folder, cgroups) = hierarchy(&[("memory.max", "1048576\n"), ("cpu.max", "50000 100000\n")], &[("memory.max", "max\n"), ("cpu.max", "max 100000\n")]);
+        let (_folder, cgroups) = hierarchy(
+            &[("memory.max", "1048576\n"), ("cpu.max", "50000 100000\n")],
+            &[("memory.max", "max\n"), ("cpu.max", "max 100000\n")],
+        );
         assert_eq!(cgroups.memory_bytes(), Some(1 << 20));
         assert_eq!(cgroups.cpu_cores(), Some(0.5));
     }

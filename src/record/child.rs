@@ -45,14 +45,24 @@ pub fn resolve(program: &str) -> Result<PathBuf, CannotStart> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).map(|dir| dir.join(program)).collect()
     };
-    let is_executable = |path: &&PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
+    let is_executable =
+        |path: &&PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
     if let Some(found) = candidates.iter().find(is_executable) {
-        return std::path::absolute(found).map_err(|error| CannotStart { exit_code: NOT_FOUND, message: format!("cannot find {program:?}: {error}") });
+        return std::path::absolute(found).map_err(|error| CannotStart {
+            exit_code: NOT_FOUND,
+            message: format!("cannot find {program:?}: {error}"),
+        });
     }
     Err(if candidates.iter().any(|path| path.exists()) {
-        CannotStart { exit_code: NOT_EXECUTABLE, message: format!("cannot execute {program:?}: it is a folder or lacks the execute permission (chmod +x)") }
+        CannotStart {
+            exit_code: NOT_EXECUTABLE,
+            message: format!("cannot execute {program:?}: it is a folder or lacks the execute permission (chmod +x)"),
+        }
     } else {
-        CannotStart { exit_code: NOT_FOUND, message: format!("cannot find the command {program:?}; check its spelling and PATH") }
+        CannotStart {
+            exit_code: NOT_FOUND,
+            message: format!("cannot find the command {program:?}; check its spelling and PATH"),
+        }
     })
 }
 

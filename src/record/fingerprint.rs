@@ -30,15 +30,21 @@ impl Machine {
     /// # Errors
     /// The portable inventory is not available on this system.
     pub fn inspect(proc: &Path, cgroups: &Cgroups) -> anyhow::Result<Self> {
-        let wanted = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram());
-        let system = System::new_with_specifics(wanted).map_err(|error| anyhow::anyhow!("cannot take the machine's inventory: {error}"))?;
+        let wanted = RefreshKind::nothing()
+            .with_cpu(CpuRefreshKind::nothing())
+            .with_memory(MemoryRefreshKind::nothing().with_ram());
+        let system = System::new_with_specifics(wanted)
+            .map_err(|error| anyhow::anyhow!("cannot take the machine's inventory: {error}"))?;
         let limits = limits(&system, cgroups);
         let mut keys = Keys::new();
         let mut put = |key: &str, value: Option<Value>| value.map(|value| keys.insert(key.to_owned(), value));
         put("os", System::long_os_version().ok().map(Value::from));
         put("kernel", System::kernel_version().ok().map(Value::from));
         put("architecture", Some(json!(System::cpu_arch())));
-        put("cpu_model", system.cpus().first().map(|cpu| cpu.brand().trim()).filter(|brand| !brand.is_empty()).map(Value::from));
+        put(
+            "cpu_model",
+            system.cpus().first().map(|cpu| cpu.brand().trim()).filter(|brand| !brand.is_empty()).map(Value::from),
+        );
         put("cores_online", Some(json!(limits.cores_online)));
         put("cpu_limit_cores", Some(json!(limits.cpu_cores)));
         put("memory_total_bytes", Some(json!(limits.memory_total_bytes)));
@@ -110,7 +116,8 @@ fn container(proc: &Path) -> Option<&'static str> {
 
 /// The hypervisor's product name, as the firmware tells it.
 fn virtualisation() -> Option<String> {
-    let flagged = fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor")));
+    let flagged = fs::read_to_string("/proc/cpuinfo")
+        .is_ok_and(|text| text.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor")));
     flagged.then(|| text_of("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "unnamed hypervisor".to_owned()))
 }
 
@@ -122,14 +129,32 @@ fn text_of(path: &str) -> Option<String> {
 /// File names of the libraries that matter to PyTorch, as the process has them mapped right now.
 pub fn libraries(proc: &Path, pid: Pid) -> Vec<String> {
     let maps = fs::read_to_string(proc.join(pid.to_string()).join("maps")).unwrap_or_default();
-    let names: std::collections::BTreeSet<&str> = maps.lines().filter_map(|line| line.rsplit_once('/').map(|(_, name)| name)).filter(|name| matters(name)).collect();
+    let names: std::collections::BTreeSet<&str> = maps
+        .lines()
+        .filter_map(|line| line.rsplit_once('/').map(|(_, name)| name))
+        .filter(|name| matters(name))
+        .collect();
     names.into_iter().map(str::to_owned).collect()
 }
 
 fn matters(name: &str) -> bool {
     const STEMS: [&str; 16] = [
-        "libtorch", "libc10", "libcuda.", "libcudart", "libcudnn.", "libcublas.", "libnccl", "libgomp", "libomp", "libiomp", "libmkl", "libopenblas",
-        "libdnnl", "libnvidia-ml", "libcupti", "libpython",
+        "libtorch",
+        "libc10",
+        "libcuda.",
+        "libcudart",
+        "libcudnn.",
+        "libcublas.",
+        "libnccl",
+        "libgomp",
+        "libomp",
+        "libiomp",
+        "libmkl",
+        "libopenblas",
+        "libdnnl",
+        "libnvidia-ml",
+        "libcupti",
+        "libpython",
     ];
     name.contains(".so") && STEMS.iter().any(|stem| name.starts_with(stem))
 }
@@ -141,7 +166,11 @@ mod tests {
     #[test]
     fn differing_keys_are_named_also_where_one_side_lacks_them() {
         let a = Keys::from([("kernel".into(), json!("6.1")), ("cores_online".into(), json!(8))]);
-        let b = Keys::from([("kernel".into(), json!("6.2")), ("cores_online".into(), json!(8)), ("container".into(), json!("docker"))]);
+        let b = Keys::from([
+            ("kernel".into(), json!("6.2")),
+            ("cores_online".into(), json!(8)),
+            ("container".into(), json!("docker")),
+        ]);
         assert_eq!(differing_keys(&a, &b), ["container", "kernel"]);
         assert!(differing_keys(&a, &a).is_empty());
     }

@@ -6,9 +6,11 @@ use std::path::Path;
 const MASKED: &str = "***";
 
 /// Parts of an option's or variable's name that say that its value is secret.
-const SECRET_NAMES: [&str; 9] = ["token", "secret", "password", "passwd", "api-key", "api_key", "apikey", "credential", "auth"];
+const SECRET_NAMES: [&str; 9] =
+    ["token", "secret", "password", "passwd", "api-key", "api_key", "apikey", "credential", "auth"];
 /// How well-known kinds of tokens begin.
-const SECRET_VALUES: [&str; 10] = ["hf_", "ghp_", "gho_", "github_pat_", "glpat-", "sk-", "xoxb-", "AKIA", "ASIA", "eyJhbGci"];
+const SECRET_VALUES: [&str; 10] =
+    ["hf_", "ghp_", "gho_", "github_pat_", "glpat-", "sk-", "xoxb-", "AKIA", "ASIA", "eyJhbGci"];
 /// Shorter words are no tokens: `sk-learn` is none.
 const SECRET_VALUE_BYTES: usize = 16;
 
@@ -30,7 +32,9 @@ impl Mask {
 
     fn new(home: Option<String>, user: Option<String>, host: Option<String>) -> Self {
         // Names that everybody has, and those too short to be told from other words, are left as they are.
-        let personal = |name: &String| name.len() > 3 && !matches!(name.as_str(), "root" | "user" | "home" | "ubuntu" | "localhost");
+        let personal = |name: &String| {
+            name.len() > 3 && !matches!(name.as_str(), "root" | "user" | "home" | "ubuntu" | "localhost")
+        };
         let user = user.filter(personal).map(|name| (name, "<user>"));
         let host = host.filter(personal).map(|name| (name, "<host>"));
         Self { home: home.filter(|home| home.len() > 1), names: user.into_iter().chain(host).collect() }
@@ -41,7 +45,10 @@ impl Mask {
         let mut next_is_secret = false;
         let mut masked = Vec::with_capacity(words.len());
         for word in words {
-            let hide = std::mem::replace(&mut next_is_secret, word.starts_with('-') && !word.contains('=') && is_secret_name(word));
+            let hide = std::mem::replace(
+                &mut next_is_secret,
+                word.starts_with('-') && !word.contains('=') && is_secret_name(word),
+            );
             masked.push(if hide { MASKED.to_owned() } else { self.text(word) });
         }
         masked
@@ -74,7 +81,9 @@ fn mask_word(word: &str) -> String {
     }
     match SECRET_VALUES.iter().find_map(|start| word.find(start)) {
         Some(at) if word[at..].trim().len() >= SECRET_VALUE_BYTES => {
-            let secret = word[at..].find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).map_or("", |end| &word[at + end..]);
+            let secret = word[at..]
+                .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
+                .map_or("", |end| &word[at + end..]);
             format!("{}{MASKED}{secret}", &word[..at])
         }
         _ => word.to_owned(),
@@ -91,9 +100,15 @@ mod tests {
 
     #[test]
     fn values_of_secret_options_are_masked_in_every_spelling() {
-        let words: Vec<String> = ["train.py", "--hf-token", "abc", "--password=x", "API_KEY=y", "--epochs", "3", "--token"].map(String::from).into();
+        let words: Vec<String> =
+            ["train.py", "--hf-token", "abc", "--password=x", "API_KEY=y", "--epochs", "3", "--token"]
+                .map(String::from)
+                .into();
         let masked = mask().command(&words);
-        assert_eq!(masked, ["train.py", "--hf-token", "***", "--password=***", "API_KEY=***", "--epochs", "3", "--token"]);
+        assert_eq!(
+            masked,
+            ["train.py", "--hf-token", "***", "--password=***", "API_KEY=***", "--epochs", "3", "--token"]
+        );
     }
 
     #[test]

@@ -96,8 +96,13 @@ impl Streams {
         streams
     }
 
-    fn start<W: Write>(&mut self, stream: impl Read + Send + 'static, ours: fn() -> W, progress: Progress, ended: Sender<()>)
-    where
+    fn start<W: Write>(
+        &mut self,
+        stream: impl Read + Send + 'static,
+        ours: fn() -> W,
+        progress: Progress,
+        ended: Sender<()>,
+    ) where
         W: 'static,
     {
         let tail = Arc::clone(&self.tail);

@@ -78,7 +78,10 @@ impl Plan {
             bail!("--repeats 0 would record nothing; use 1 or more (5 give a spread worth comparing)");
         }
         if !(SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&request.interval) {
-            bail!("--interval {:?} is out of range; use {SHORTEST_INTERVAL:?} to {LONGEST_INTERVAL:?}", request.interval);
+            bail!(
+                "--interval {:?} is out of range; use {SHORTEST_INTERVAL:?} to {LONGEST_INTERVAL:?}",
+                request.interval
+            );
         }
         let cases = if request.command.is_empty() { shipped_cases(&request)? } else { vec![own_case(&request)?] };
         Ok(Self {
@@ -120,11 +123,15 @@ fn shipped_cases(request: &Request) -> Result<Vec<Case>> {
         bail!("nothing to record; name a workload ({}), or your own: --workload NAME -- COMMAND…", SHIPPED.join(", "));
     }
     if let Some(unknown) = request.workloads.iter().find(|name| !SHIPPED.contains(&name.as_str())) {
-        bail!("unknown workload {unknown:?}; shipped are {}; for your own use --workload NAME -- COMMAND…", SHIPPED.join(", "));
+        bail!(
+            "unknown workload {unknown:?}; shipped are {}; for your own use --workload NAME -- COMMAND…",
+            SHIPPED.join(", ")
+        );
     }
     let program = workloads_program()?;
     check_devices(&program, &request.devices)?;
-    let devices: Vec<Option<&String>> = if request.devices.is_empty() { vec![None] } else { request.devices.iter().map(Some).collect() };
+    let devices: Vec<Option<&String>> =
+        if request.devices.is_empty() { vec![None] } else { request.devices.iter().map(Some).collect() };
     let mut cases = Vec::new();
     for device in devices {
         for workload in &request.workloads {
@@ -156,7 +163,8 @@ fn workloads_program() -> Result<PathBuf> {
     match beside.filter(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => child::resolve(WORKLOADS_PROGRAM).map_err(|error: CannotStart| {
-            anyhow::Error::new(error).context("the shipped workloads need the program shice-workloads; `make build` builds it")
+            anyhow::Error::new(error)
+                .context("the shipped workloads need the program shice-workloads; `make build` builds it")
         }),
     }
 }
@@ -164,14 +172,17 @@ fn workloads_program() -> Result<PathBuf> {
 /// Asks the workloads' own libtorch which devices it can use.
 fn check_devices(program: &Path, devices: &[String]) -> Result<()> {
     let Some(wanted) = devices.iter().find(|device| !matches!(device.as_str(), "cpu" | "auto")) else { return Ok(()) };
-    let output = Command::new(program).arg("devices").output().with_context(|| format!("cannot run {}", program.display()))?;
+    let output =
+        Command::new(program).arg("devices").output().with_context(|| format!("cannot run {}", program.display()))?;
     let usable: Vec<String> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     if usable.is_empty() {
         let why = String::from_utf8_lossy(&output.stderr);
         bail!("{} cannot tell its devices: {}", program.display(), why.trim());
     }
     match devices.iter().find(|device| device.as_str() != "auto" && !usable.contains(device)) {
-        Some(missing) => bail!("device {missing:?} cannot be used here; usable are {} (asked for {wanted:?})", usable.join(", ")),
+        Some(missing) => {
+            bail!("device {missing:?} cannot be used here; usable are {} (asked for {wanted:?})", usable.join(", "))
+        }
         None => Ok(()),
     }
 }

@@ -73,9 +73,16 @@ pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk
 }
 
 /// Watches the run on this thread, while others read proportional memory and keep the journal on disk.
-fn measure(child: &Child, journal: &Journal, steps: &mut StepsReader, record: &mut RunRecord, desk: Desk<'_>) -> Result<Span> {
+fn measure(
+    child: &Child,
+    journal: &Journal,
+    steps: &mut StepsReader,
+    record: &mut RunRecord,
+    desk: Desk<'_>,
+) -> Result<Span> {
     let (stop, tree) = (Stop::default(), Mutex::new(TreeNow::default()));
-    let watch = Watch::begin(child, journal, steps, &tree, desk, Duration::from_nanos(record.interval_ns.unsigned_abs()))?;
+    let watch =
+        Watch::begin(child, journal, steps, &tree, desk, Duration::from_nanos(record.interval_ns.unsigned_abs()))?;
     record.started_unix_ns = clock::unix_ns();
     let memory = MemoryProbe::new(Path::new(PROC), watch.clock());
     let (span, memory_coverage) = std::thread::scope(|scope| {

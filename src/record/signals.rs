@@ -28,7 +28,8 @@ impl Signals {
 
     /// Waits until a signal comes or the time is over.
     pub fn wait(&self, time: Duration) {
-        let mut sockets = [PollFd::new(self.stop.as_fd(), PollFlags::POLLIN), PollFd::new(self.child.as_fd(), PollFlags::POLLIN)];
+        let mut sockets =
+            [PollFd::new(self.stop.as_fd(), PollFlags::POLLIN), PollFd::new(self.child.as_fd(), PollFlags::POLLIN)];
         // Interrupted or timed out: the caller looks at everything anyway.
         let _ = ppoll(&mut sockets, Some(TimeSpec::from_duration(time)), None);
         drain(&self.child);
@@ -45,7 +46,8 @@ fn receiver(signals: &[i32]) -> Result<UnixStream> {
     receiver.set_nonblocking(true).context("cannot prepare the socket for signals")?;
     for signal in signals {
         let sender = sender.try_clone().context("cannot prepare the socket for signals")?;
-        signal_hook::low_level::pipe::register(*signal, sender).with_context(|| format!("cannot listen to signal {signal}"))?;
+        signal_hook::low_level::pipe::register(*signal, sender)
+            .with_context(|| format!("cannot listen to signal {signal}"))?;
     }
     Ok(receiver)
 }

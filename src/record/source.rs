@@ -29,7 +29,8 @@ impl Source {
     /// The file's text as it is now, parsed; `None` where it cannot be read or holds something else.
     pub fn read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let parsed = self.read_text().and_then(|length| {
-            let text = str::from_utf8(&self.buffer[..length]).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+            let text = str::from_utf8(&self.buffer[..length])
+                .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             parse(text).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
         });
         match parsed {
@@ -75,10 +76,18 @@ impl Source {
             (None, 0) => (CoverageState::Lost, "never read".to_owned()),
             (None, _) => (CoverageState::Measured, String::new()),
             (Some(error), 0) => (state_of(error), error.to_string()),
-            (Some(error), _) => (CoverageState::Lost, format!("{} of {} readings failed: {error}", self.failures, self.readings + self.failures)),
+            (Some(error), _) => (
+                CoverageState::Lost,
+                format!("{} of {} readings failed: {error}", self.failures, self.readings + self.failures),
+            ),
         };
         let source = self.path.display().to_string();
-        let entry = |metric: &&str| Coverage { metric: (*metric).to_owned(), state, source: source.clone(), reason: reason.clone() };
+        let entry = |metric: &&str| Coverage {
+            metric: (*metric).to_owned(),
+            state,
+            source: source.clone(),
+            reason: reason.clone(),
+        };
         self.columns.iter().map(entry).collect()
     }
 }

@@ -96,9 +96,13 @@ impl StepsReader {
                 self.settings.insert(name, value);
                 return;
             }
-            Line::Phase { t_ns, phase, rank } => {
-                Step { t_ns: clock.since_start(t_ns), kind: "phase".into(), phase: Some(phase), rank, ..Step::default() }
-            }
+            Line::Phase { t_ns, phase, rank } => Step {
+                t_ns: clock.since_start(t_ns),
+                kind: "phase".into(),
+                phase: Some(phase),
+                rank,
+                ..Step::default()
+            },
             Line::Step(line) => Step {
                 t_ns: clock.since_start(line.t_ns),
                 kind: "step".into(),
@@ -146,7 +150,8 @@ mod tests {
         let mut reader = StepsReader::create(&folder.path().join("steps.jsonl")).unwrap();
         reader.start(RunClock::start());
         let mut file = File::options().append(true).open(reader.path()).unwrap();
-        file.write_all(b"{\"kind\":\"setting\",\"name\":\"threads\",\"value\":2}\n{\"kind\":\"step\",\"t_ns\":5,").unwrap();
+        file.write_all(b"{\"kind\":\"setting\",\"name\":\"threads\",\"value\":2}\n{\"kind\":\"step\",\"t_ns\":5,")
+            .unwrap();
         reader.poll(&journal);
         assert_eq!((reader.steps, reader.settings()["threads"].as_str()), (0, "2"));
         file.write_all(b"\"samples\":64}\nnot json\n{\"kind\":\"phase\",\"t_ns\":6,\"phase\":\"train\"}\n").unwrap();

@@ -28,7 +28,8 @@ const LINGER: Duration = Duration::from_millis(300);
 /// Longest sleep: the journal is flushed and signals are looked at this often.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 /// When the libraries that the processes have loaded are looked at: imports take their time.
-const LIBRARIES_AT: [Duration; 4] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
+const LIBRARIES_AT: [Duration; 4] =
+    [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 /// A clock difference that is a suspended machine, not the time between two readings.
 const SUSPENDED_NS: i64 = 100_000_000;
@@ -172,7 +173,8 @@ impl<'a> Watch<'a> {
     }
 
     fn look_at_libraries(&mut self, now_ns: i64, tree: &TreeNow) {
-        let due = LIBRARIES_AT.get(self.libraries_looked).is_some_and(|at| now_ns.unsigned_abs() >= at.as_nanos() as u64);
+        let due =
+            LIBRARIES_AT.get(self.libraries_looked).is_some_and(|at| now_ns.unsigned_abs() >= at.as_nanos() as u64);
         if due {
             self.libraries_looked += 1;
             let pids = tree.pids.iter().map(|pid| Pid::from_raw(*pid));
@@ -198,7 +200,9 @@ impl<'a> Watch<'a> {
         let Some(asked) = self.stop_asked else {
             if requests > 0 {
                 self.stop_asked = Some(Instant::now());
-                self.desk.progress.say("Stopping: the run is ended and what was recorded is kept (again to kill at once)");
+                self.desk
+                    .progress
+                    .say("Stopping: the run is ended and what was recorded is kept (again to kill at once)");
                 self.signal_tree(Signal::SIGTERM);
             }
             return;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use polars::io::parquet::write::BatchedWriter;
 use polars::prelude::{
-    DataFrame, DataType, Expr, HiveOptions, KeyValueMetadata, LazyFrame, NULL, ParquetCompression, ParquetReader, ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
+    DataFrame, DataType, Expr, HiveOptions, KeyValueMetadata, LazyFrame, NULL, ParquetCompression, ParquetReader,
+    ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
 };
 
 use super::table::{Buffer, Kind, Table};
@@ -124,7 +125,6 @@ pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
     };
     let scan = PlRefPath::try_from_path(&path)
         .and_then(|path| LazyFrame::scan_parquet(path, options))
-        
         .with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Some(scan.select(columns)))
 }

@@ -76,7 +76,10 @@ impl HostProbe {
             units,
             stat: Source::new(proc.join("stat"), &["core", "host.cpu", "host.context_switches"]),
             meminfo: Source::new(proc.join("meminfo"), &["host.memory", "host.swap_used_bytes"]),
-            vmstat: Source::new(proc.join("vmstat"), &["host.swap_in_bytes", "host.swap_out_bytes", "host.major_faults"]),
+            vmstat: Source::new(
+                proc.join("vmstat"),
+                &["host.swap_in_bytes", "host.swap_out_bytes", "host.major_faults"],
+            ),
             diskstats: Source::new(proc.join("diskstats"), &["host.disk_read_bytes", "host.disk_written_bytes"]),
             network: Source::new(proc.join("net/dev"), &["host.network_received_bytes", "host.network_sent_bytes"]),
             pressure: [

@@ -14,7 +14,10 @@ impl KernelUnits {
     /// Those of the running kernel; the usual ones where it does not tell.
     pub fn of_this_kernel() -> Self {
         let value = |name, usual| sysconf(name).ok().flatten().filter(|value| *value > 0).unwrap_or(usual);
-        Self { tick_ns: 1_000_000_000 / value(SysconfVar::CLK_TCK, 100), page_bytes: value(SysconfVar::PAGE_SIZE, 4096) }
+        Self {
+            tick_ns: 1_000_000_000 / value(SysconfVar::CLK_TCK, 100),
+            page_bytes: value(SysconfVar::PAGE_SIZE, 4096),
+        }
     }
 }
 
@@ -204,7 +207,8 @@ mod tests {
 
     #[test]
     fn pressure_is_told_in_nanoseconds() {
-        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=11220657\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        let text =
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total=11220657\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(pressure_ns(text), Some(11_220_657_000));
     }
 

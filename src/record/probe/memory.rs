@@ -65,7 +65,12 @@ impl MemoryProbe {
             let text = match std::fs::read_to_string(self.proc.join(pid.to_string()).join("smaps_rollup")) {
                 Ok(text) => text,
                 // Ended since the last walk: it holds no memory.
-                Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) || error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error)
+                    if error.raw_os_error() == Some(nix::libc::ESRCH)
+                        || error.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    continue;
+                }
                 Err(error) => {
                     self.failure = Some(error);
                     return None;
@@ -73,7 +78,10 @@ impl MemoryProbe {
             };
             let Some(of_process) = kernel::keyed_value(&text, "Pss") else { continue };
             pss += of_process;
-            uss += ["Private_Clean", "Private_Dirty"].iter().filter_map(|key| kernel::keyed_value(&text, key)).sum::<i64>();
+            uss += ["Private_Clean", "Private_Dirty"]
+                .iter()
+                .filter_map(|key| kernel::keyed_value(&text, key))
+                .sum::<i64>();
             swap += kernel::keyed_value(&text, "SwapPss").unwrap_or(0);
             processes += 1;
         }
