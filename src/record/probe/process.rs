@@ -31,6 +31,7 @@ pub struct ProcessProbe {
     alive: HashMap<i32, usize>,
     strangers: HashSet<i32>,
     ticks: u64,
+    root_written: bool,
     ledger: Ledger,
 }
 
@@ -75,6 +76,7 @@ impl ProcessProbe {
             alive: HashMap::new(),
             strangers: HashSet::new(),
             ticks: 0,
+            root_written: false,
             ledger: Ledger::default(),
         };
         if let Some(identity) = probe.identity(root.as_raw()) {
@@ -85,6 +87,7 @@ impl ProcessProbe {
 
     /// Takes one sample of every process of the tree: one walk, and every figure off the same set.
     pub fn sample(&mut self, t_ns: i64, journal: &Journal) -> TreeNow {
+        self.write_root(t_ns, journal);
         self.find_members(t_ns, journal);
         let mut pids: Vec<i32> = self.alive.keys().copied().collect();
         pids.sort_unstable();
@@ -111,6 +114,7 @@ impl ProcessProbe {
 
     /// Takes the last reading of a process that has ended but was not waited for yet: its CPU clock still stands.
     pub fn last_words(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
+        self.write_root(t_ns, journal);
         if !self.alive.contains_key(&pid) {
             // Lived shorter than a tick; what it used is still to be had.
             let Some(identity) = self.identity(pid) else { return };
@@ -183,11 +187,15 @@ impl ProcessProbe {
         self.write_identity(process, identity, parent, t_ns, journal);
     }
 
-    /// Writes the root's identity; its name is known only after the shim has become the command.
-    pub fn write_root(&mut self, t_ns: i64, journal: &Journal) {
+    /// Writes the root's identity, once: its name is known only after the shim has become the command.
+    fn write_root(&mut self, t_ns: i64, journal: &Journal) {
+        if self.root_written {
+            return;
+        }
         let Some(root) = self.members.first_mut() else { return };
         let Some(identity) = identity(&self.proc, root.pid) else { return };
         root.name.clone_from(&identity.name);
+        self.root_written = true;
         self.write_identity(0, &identity, None, t_ns, journal);
     }
 
