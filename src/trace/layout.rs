@@ -6,6 +6,8 @@ pub const ENVIRONMENT_FILE: &str = "environment.json";
 pub const RUNS_FILE: &str = "runs.parquet";
 pub const RUN_FILE: &str = "run.json";
 pub const JOURNAL_FILE: &str = "journal.jsonl";
+/// What the workload appends to while it runs; the recorder moves it into the journal.
+pub const STEPS_FILE: &str = "steps.jsonl";
 pub const LOCK_FILE: &str = ".lock";
 
 /// `environment=<slug>` below the folder of traces.
@@ -51,7 +53,7 @@ fn is_literal(word: &str) -> bool {
 }
 
 /// FNV-1a, 32 bits: stable over releases and machines, which std's hashers do not promise.
-fn fnv1a(bytes: &[u8]) -> u32 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
@@ -68,17 +70,37 @@ mod tests {
 
     #[test]
     fn names_that_differ_get_slugs_that_differ() {
-        let names = ["A/B", "A-B", "a-b", "a b", "中文", "英文", "4090", "e-4090", "e", "🔥", "true", "e-true", "a\"b", "..", "-"];
+        let names = [
+            "A/B", "A-B", "a-b", "a b", "中文", "英文", "4090", "e-4090", "e", "🔥", "true", "e-true", "a\"b", "..",
+            "-",
+        ];
         let slugs: std::collections::BTreeSet<String> = names.iter().map(|name| slug(name)).collect();
         assert_eq!(slugs.len(), names.len(), "{slugs:?}");
     }
 
     #[test]
     fn a_slug_is_one_safe_folder_name() {
-        for name in ["../../etc", "4090", "2026-12-01", "1e5", "TRUE", "nan", "中文", "🔥", "", " ", "a\nb", "'\"", &"长名 long ".repeat(100)] {
+        for name in [
+            "../../etc",
+            "4090",
+            "2026-12-01",
+            "1e5",
+            "TRUE",
+            "nan",
+            "中文",
+            "🔥",
+            "",
+            " ",
+            "a\nb",
+            "'\"",
+            &"长名 long ".repeat(100),
+        ] {
             let slug = slug(name);
             assert!(slug.starts_with(|c: char| c.is_ascii_lowercase()), "{name:?} -> {slug}");
-            assert!(slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b)), "{slug}");
+            assert!(
+                slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b)),
+                "{slug}"
+            );
             assert!(slug.parse::<f64>().is_err() && slug.len() <= MAX_SLUG + 11, "{slug}");
         }
     }

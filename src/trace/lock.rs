@@ -1,0 +1,45 @@
+//! The lock of an environment's folder: two recorders never write into the same one.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::layout::LOCK_FILE;
+
+/// Held while it lives. The kernel lets go of it when the process dies, however it dies.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of an environment's folder, which must exist.
+    ///
+    /// # Errors
+    /// Another recorder holds it, or the file cannot be made.
+    pub fn take(environment: &Path) -> Result<Self> {
+        match Self::try_take(environment)? {
+            Some(lock) => Ok(lock),
+            None => bail!(
+                "another shice is recording into {}; wait for it, or use another --env or --out",
+                environment.display()
+            ),
+        }
+    }
+
+    /// The lock, or `None` where somebody holds it.
+    ///
+    /// # Errors
+    /// The file cannot be made; it is named.
+    pub fn try_take(environment: &Path) -> Result<Option<Self>> {
+        let path = environment.join(LOCK_FILE);
+        let failed = || format!("cannot lock {}", path.display());
+        let file = File::options().create(true).append(true).open(&path).with_context(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error).with_context(failed),
+        }
+    }
+}

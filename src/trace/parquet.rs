@@ -1,0 +1,151 @@
+//! Parquet files of a trace: one a table and run, written in large row groups, read lazily.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use polars::io::parquet::write::BatchedWriter;
+use polars::prelude::{
+    DataFrame, DataType, Expr, HiveOptions, KeyValueMetadata, LazyFrame, NULL, ParquetCompression, ParquetReader,
+    ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
+};
+
+use super::table::{Buffer, Kind, Table};
+use super::version::{self, SCHEMA_VERSION};
+use crate::files;
+
+/// Rows of one row group. Large enough that a footer stays small over a day of samples (864 000 rows at 100 ms),
+/// small enough that a group of the widest table takes about 13 MB on its way.
+const ROW_GROUP_ROWS: usize = 65_536;
+
+/// Footer key of the schema's version.
+const VERSION_KEY: &str = "shice.schema_version";
+
+/// Writes one table of one run. The file appears under its name only when it is complete.
+pub struct Sink<T: Table> {
+    path: PathBuf,
+    rows: T::Buffer,
+    writer: Option<BatchedWriter<BufWriter<File>>>,
+}
+
+impl<T: Table> Sink<T> {
+    /// A sink for `<folder>/<table>.parquet`; no file is made before the first row.
+    pub fn new(folder: &Path) -> Self {
+        Self { path: table_path::<T>(folder), rows: T::Buffer::default(), writer: None }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn push(&mut self, row: T) -> Result<()> {
+        self.rows.push(row);
+        if self.rows.len() >= ROW_GROUP_ROWS { self.write_group() } else { Ok(()) }
+    }
+
+    fn write_group(&mut self) -> Result<()> {
+        let path = self.path.clone();
+        let failed = || format!("cannot write {}", path.display());
+        let frame = DataFrame::new_infer_height(self.rows.take()?).with_context(failed)?;
+        if self.writer.is_none() {
+            let file = File::create(files::part_of(&self.path)).with_context(failed)?;
+            self.writer = Some(writer::<T>(BufWriter::new(file), frame.schema()).with_context(failed)?);
+        }
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.write_batch(&frame).with_context(failed)
+    }
+
+    /// Completes the file and puts it in place; a table without rows leaves no file.
+    ///
+    /// # Errors
+    /// The file could not be written, synced or renamed.
+    pub fn close(mut self) -> Result<()> {
+        if !self.rows.is_empty() {
+            self.write_group()?;
+        }
+        let Some(writer) = self.writer else { return Ok(()) };
+        let part = files::part_of(&self.path);
+        writer.finish().with_context(|| format!("cannot complete {}", part.display()))?;
+        drop(writer);
+        File::open(&part)
+            .and_then(|file| file.sync_all())
+            .with_context(|| format!("cannot sync {}", part.display()))?;
+        files::put_in_place(&part, &self.path)
+    }
+}
+
+fn writer<T: Table>(file: BufWriter<File>, schema: &Schema) -> Result<BatchedWriter<BufWriter<File>>> {
+    let mut footer = vec![(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_owned())];
+    footer.extend(
+        T::COLUMNS.iter().map(|column| (format!("shice.column.{}", column.name), column.description.to_owned())),
+    );
+    Ok(ParquetWriter::new(file)
+        .with_compression(ParquetCompression::Zstd(None))
+        .with_key_value_metadata(Some(KeyValueMetadata::from_static(footer)))
+        .set_parallel(false)
+        .batched(schema)?)
+}
+
+/// `<folder>/<table>.parquet`.
+pub fn table_path<T: Table>(folder: &Path) -> PathBuf {
+    folder.join(T::NAME).with_extension("parquet")
+}
+
+/// The rows of a table, with exactly the columns of [`Table::COLUMNS`]: those that an older minor did not have are
+/// null, those of a newer one are left out. `None` where the run has no such table.
+///
+/// # Errors
+/// The file is truncated, no Parquet, or of an unknown schema major; the file is named.
+pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
+    let path = table_path::<T>(folder);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let stored = stored_columns(file).with_context(|| {
+        format!("{} is damaged or no Parquet file; remove this run's folder, or restore it from a copy", path.display())
+    })?;
+    version::check(stored.version.as_deref().unwrap_or_default())
+        .with_context(|| format!("cannot use {}", path.display()))?;
+    let columns: Vec<Expr> = T::COLUMNS
+        .iter()
+        .map(|column| {
+            let found = stored.names.iter().any(|name| name == column.name);
+            let value = if found { col(column.name) } else { lit(NULL) };
+            value.cast(data_type(column.kind)).alias(column.name)
+        })
+        .collect();
+    // One named file: neither its name nor its folders (`run=1`) are patterns.
+    let options = ScanArgsParquet {
+        glob: false,
+        hive_options: HiveOptions { enabled: Some(false), ..HiveOptions::default() },
+        ..ScanArgsParquet::default()
+    };
+    let scan = PlRefPath::try_from_path(&path)
+        .and_then(|path| LazyFrame::scan_parquet(path, options))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Some(scan.select(columns)))
+}
+
+struct Stored {
+    version: Option<String>,
+    names: Vec<String>,
+}
+
+fn stored_columns(file: File) -> Result<Stored> {
+    let mut reader = ParquetReader::new(file);
+    let names = reader.schema()?.iter_names().map(|name| name.to_string()).collect();
+    let footer = Arc::clone(reader.get_metadata()?);
+    let version = footer.key_value_metadata().iter().flatten().find(|pair| pair.key == VERSION_KEY);
+    Ok(Stored { version: version.and_then(|pair| pair.value.clone()), names })
+}
+
+fn data_type(kind: Kind) -> DataType {
+    match kind {
+        Kind::Integer => DataType::Int64,
+        Kind::Real => DataType::Float64,
+        Kind::Text => DataType::String,
+    }
+}
