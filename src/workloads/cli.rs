@@ -27,9 +27,12 @@ pub(crate) struct IdleOptions {
     /// `cpu`, `cuda:N`, or `auto`: the first GPU that works, else the CPU.
     #[arg(long, default_value = "auto")]
     pub(crate) device: Choice,
-    /// How long to wait.
-    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seconds: u64,
+    /// How long to wait. [default: 10, or 5 with --quick]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: Option<u32>,
+    /// Wait for less time.
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 #[derive(Debug, Args)]

@@ -9,22 +9,26 @@ use crate::cli::IdleOptions;
 use crate::device::{self, Name};
 use crate::steps::Steps;
 
+const SECONDS: u32 = 10;
+const QUICK_SECONDS: u32 = 5;
+
 /// Loads what a training would, then waits.
 ///
 /// # Errors
 /// The device cannot be used, or `SHICE_STEPS` cannot be written.
 pub(crate) fn run(options: &IdleOptions) -> Result<()> {
+    let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
     let steps = Steps::from_environment()?;
     steps.phase("setup")?;
     let device = options.device.resolve()?;
     steps.setting("device", Name(device))?;
     steps.setting("threads", tch::get_num_threads())?;
     steps.setting("libtorch", env!("LIBTORCH_VERSION"))?;
-    steps.setting("seconds", options.seconds)?;
+    steps.setting("seconds", seconds)?;
     wake(device).with_context(|| format!("cannot compute on {}", Name(device)))?;
 
     steps.phase("idle")?;
-    std::thread::sleep(Duration::from_secs(options.seconds));
+    std::thread::sleep(Duration::from_secs(seconds.into()));
     steps.phase("end")
 }
 

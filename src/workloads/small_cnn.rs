@@ -142,7 +142,7 @@ mod tests {
         tch::manual_seed(0);
         let mut training = Training::new(Device::Cpu).unwrap();
         let images = Images::random(8).unwrap();
-        let losses: Vec<f64> = (0..8)
+        let losses: Vec<f64> = (0..12)
             .map(|_| {
                 let batch = images.shuffled(8, Device::Cpu).unwrap().next().unwrap().unwrap();
                 training.step(&batch).unwrap().double_value(&[])
