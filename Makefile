@@ -16,10 +16,10 @@ help: ## this list
 
 report: build ## record a quick suite on this machine (ENV=name) and write its report to target/report
 	@rm -rf target/traces target/report
+	@# On the CPU, and on the first GPU where there is one.
 	@devices=$$(target/release/shice-workloads devices) && \
-	for device in $$(printf '%s' "$$devices" | tr -d '[]"' | tr ',' '\n' | head -n 2); do \
-		$(SHICE) record --env "$(ENV)" --out target/traces --repeats 3 --quick --device "$$device" idle small-cnn || exit; \
-	done
+	devices=$$(printf '%s' "$$devices" | tr -d '[]"' | cut -d , -f 1-2) && \
+	$(SHICE) record --env "$(ENV)" --out target/traces --repeats 3 --quick --device "$$devices" idle small-cnn
 	@$(SHICE) render target/traces --out target/report
 	@echo "The report is ready. Open file://$(CURDIR)/target/report/index.html"
 
@@ -35,14 +35,8 @@ build: libtorch ## build both programs
 libtorch: tools ## fetch libtorch into target/libtorch, once
 	@$(PYTHON) tools/libtorch/fetch.py
 
-# Before anything long: what is missing, all of it, and how to get it.
 tools:
-	@missing=; need() { missing=1; echo "missing: $$1; install it with: $$2" >&2; }; \
-	command -v cargo >/dev/null || need "Rust (cargo)" "curl -sSf https://sh.rustup.rs | sh"; \
-	command -v c++ >/dev/null || need "a C++ compiler (c++)" "sudo apt-get install g++"; \
-	if ! command -v $(PYTHON) >/dev/null; then need "Python 3 ($(PYTHON))" "sudo apt-get install python3 python3-pip"; \
-	elif ! $(PYTHON) -m pip --version >/dev/null 2>&1; then need "pip for $(PYTHON)" "sudo apt-get install python3-pip"; fi; \
-	test -z "$$missing"
+	@tools/prerequisites $(PYTHON)
 
 clean: ## delete target/: builds, libtorch, and what `make report` recorded
 	rm -rf target

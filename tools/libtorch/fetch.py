@@ -7,8 +7,8 @@
     stamp.json      written last: the folder is whole, and this is what it was made from
 
 Where the running Python already holds a fitting torch, `packages` is a link to it and nothing is downloaded. Otherwise
-wheels are fetched with pip, each checked against the hash pinned beside this script. Finished wheels survive an
-interruption; everything else starts anew.
+wheels are fetched with pip, each checked against the hash pinned beside this script. An interrupted call leaves nothing
+that a later one would take for whole; wheels that were finished come from pip's cache then.
 """
 
 import argparse
@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "target"
 LIBTORCH = TARGET / "libtorch"
 STAGING = TARGET / "libtorch.new"
+WHEELS = STAGING / "wheels"
 
 BASE, CUDA = HERE / "base.txt", HERE / "cuda.txt"
 ARCHITECTURES = ("x86_64", "aarch64")
@@ -38,7 +39,7 @@ PYTHON_TAG = ("3.12", "cp312")
 NOT_FOR_CPU = re.compile(r"cuda|python|nvshmem|nvrtc|shm|global_deps|libtorch\.so")
 NOT_FOR_RUST = re.compile(r"python|shm\.|global_deps")
 # Unpacked libraries plus wheels, with some air.
-NEEDED_BYTES = {False: 2_000_000_000, True: 10_000_000_000}
+NEEDED_GB = {False: 2, True: 10}
 
 
 class Failure(Exception):
@@ -50,19 +51,14 @@ def recipe():
     return hashlib.sha256(b"".join(path.read_bytes() for path in (Path(__file__), BASE, CUDA))).hexdigest()
 
 
-def wheels():
-    """Where wheels wait until all are there; those of other pins lie elsewhere."""
-    return TARGET / "libtorch.wheels" / recipe()[:12]
-
-
 def pinned_version():
     """The version of torch that base.txt pins."""
     return re.search(r"^torch==(\S+)", BASE.read_text(), re.MULTILINE).group(1)
 
 
 def has_gpu():
-    """Whether this machine shows an NVIDIA GPU: its device file, or a driver tool that lists one (WSL has no file)."""
-    if Path("/dev/nvidia0").exists():
+    """Whether this machine shows an NVIDIA GPU: a device file, or a driver tool that lists one (WSL has no file)."""
+    if any(Path("/dev").glob("nvidia[0-9]*")):
         return True
     if not shutil.which("nvidia-smi"):
         return False
@@ -101,24 +97,25 @@ def download_command(pins, architecture):
     # pip takes tags literally: a wheel tagged manylinux_2_25 is not found by one that asks for 2_28 and 2_17 only.
     tags = [f"manylinux_2_{minor}" for minor in range(28, 4, -1)] + ["manylinux2014", "manylinux2010", "manylinux1"]
     version, abi = PYTHON_TAG
-    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-cache-dir"]
-    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(wheels())]
+    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(WHEELS)]
     command += ["--python-version", version, "--implementation", "cp", "--abi", abi]
     command += [f"--platform={tag}_{architecture}" for tag in tags]
     return command + [option for path in pins for option in ("--requirement", str(path))]
 
 
 def download(cuda):
-    """Fetches the wheels that are not there yet."""
+    """Fetches the wheels, after checking what would make that fail late."""
     architecture = platform.machine()
     if platform.system() != "Linux" or architecture not in ARCHITECTURES:
-        raise Failure(f"no pinned libtorch for {platform.system()} on {architecture}; Linux on {' or '.join(ARCHITECTURES)} has one")
-    free = shutil.disk_usage(TARGET).free
-    if free < NEEDED_BYTES[cuda]:
-        raise Failure(f"libtorch needs {NEEDED_BYTES[cuda] / 1e9:.0f} GB below {TARGET}, which has {free / 1e9:.1f} GB free; make room there")
-    print(f"libtorch: downloading {'3 GB, with CUDA' if cuda else '0.55 GB'} (once)", flush=True)
+        found = f"{platform.system()} on {architecture}"
+        raise Failure(f"no pinned libtorch for {found}; there is one for Linux on {' and '.join(ARCHITECTURES)}")
+    free, needed = shutil.disk_usage(TARGET).free / 1e9, NEEDED_GB[cuda]
+    if free < needed:
+        raise Failure(f"{needed} GB are needed below {TARGET}, where {free:.1f} GB are free; make room there")
+    print(f"libtorch: downloading {'2.5 GB, with CUDA' if cuda else '0.55 GB'}, once", flush=True)
     if subprocess.run(download_command([BASE, CUDA] if cuda else [BASE], architecture), check=False).returncode != 0:
-        raise Failure("pip could not fetch the pinned wheels (see above); call again to go on where it stopped")
+        raise Failure("pip could not fetch the pinned wheels (see above); call again when that is mended")
 
 
 def wanted(name, cuda):
@@ -135,7 +132,7 @@ def wanted(name, cuda):
 
 def unpack(packages, cuda):
     """Unpacks what is wanted of every wheel."""
-    for wheel in sorted(wheels().glob("*.whl")):
+    for wheel in sorted(WHEELS.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(packages, [name for name in archive.namelist() if wanted(name, cuda)])
 
@@ -170,18 +167,20 @@ def build(packages, cuda):
     else:
         download(cuda)
         unpack(STAGING / "packages", cuda)
+        shutil.rmtree(WHEELS)
     lay_out(STAGING)
     check_loads(STAGING)
     (STAGING / "stamp.json").write_text(json.dumps({"recipe": recipe(), "cuda": cuda}) + "\n")
     shutil.rmtree(LIBTORCH, ignore_errors=True)
     STAGING.rename(LIBTORCH)
-    shutil.rmtree(wheels().parent, ignore_errors=True)
 
 
 def main():
     options = argparse.ArgumentParser(description="Puts libtorch into target/libtorch.")
-    options.add_argument("--cuda", choices=("auto", "yes", "no"), default="auto", help="fetch the CUDA libraries too (auto: where there is a GPU)")
-    options.add_argument("--python-torch", choices=("auto", "no"), default="auto", help="use the torch of the running Python where it fits")
+    help_cuda = "fetch the CUDA libraries too (auto: where there is a GPU)"
+    options.add_argument("--cuda", choices=("auto", "yes", "no"), default="auto", help=help_cuda)
+    help_torch = "use the torch of the running Python (auto: where its version fits)"
+    options.add_argument("--python-torch", choices=("auto", "no"), default="auto", help=help_torch)
     arguments = options.parse_args()
 
     TARGET.mkdir(exist_ok=True)
@@ -202,4 +201,4 @@ if __name__ == "__main__":
     except (Failure, OSError, zipfile.BadZipFile) as error:
         sys.exit(f"libtorch: {error}")
     except KeyboardInterrupt:
-        sys.exit("libtorch: interrupted; call again to go on where it stopped")
+        sys.exit("libtorch: interrupted; call again")
