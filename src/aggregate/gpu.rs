@@ -1,0 +1,88 @@
+//! Figures of the GPUs.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use polars::prelude::*;
+
+use super::figures::Figures;
+use super::readings::{Counter, Gauge, Trapezoid, greatest, mean, sum};
+use super::rows::each_row;
+use super::summary::{Metric, Quantity};
+use super::windows::longest_step_ns;
+use crate::trace::RunRecord;
+
+struct Gpu {
+    utilisation: Gauge,
+    memory: Gauge,
+    memory_peak: Option<f64>,
+    own_peak: Option<f64>,
+    temperature_max: Option<f64>,
+    energy_mj: Counter,
+    /// In milliwatt seconds, which are millijoules.
+    power: Trapezoid,
+}
+
+/// Sums up the `gpu` table.
+///
+/// Utilisation is the mean over the GPUs on which the run's own processes held memory. Where no GPU shows any (inside
+/// a container the driver may not tell whose memory is whose), it is the mean over all GPUs. Each GPU's energy is the
+/// difference of its counter, else the trapezoid rule over its power.
+///
+/// # Errors
+/// The table cannot be read.
+pub(super) fn gpus(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
+    let step = longest_step_ns(record.interval_ns);
+    let mut gpus: BTreeMap<i64, Gpu> = BTreeMap::new();
+    let columns =
+        ["utilisation_ratio", "memory_used_bytes", "memory_own_bytes", "temperature_celsius", "energy_mj", "power_mw"];
+    each_row(table, ["t_ns", "gpu"], columns.map(col), |[t, gpu], values| {
+        gpus.entry(gpu).or_insert_with(|| Gpu::new(step)).push(t, values);
+    })?;
+    figures.set(Metric::GpuUtilisation, utilisation(&gpus));
+    figures.set(Metric::GpuMemoryPeak, greatest(gpus.values().map(|gpu| gpu.memory_peak)));
+    figures.set(Metric::GpuMemoryOwnPeak, greatest(gpus.values().map(|gpu| gpu.own_peak)));
+    figures.set(Metric::GpuTemperatureMax, greatest(gpus.values().map(|gpu| gpu.temperature_max)));
+    figures.set(Metric::GpuEnergy, sum(gpus.values().map(Gpu::energy_mj)).map(|mj| mj / 1e3));
+    for (index, gpu) in &gpus {
+        let Ok(index) = u32::try_from(*index) else { continue };
+        figures.set_windows(Quantity::GpuUtilisation(index), gpu.utilisation.windows.full());
+        figures.set_windows(Quantity::GpuMemory(index), gpu.memory.windows.full());
+    }
+    Ok(())
+}
+
+impl Gpu {
+    fn new(longest_step_ns: i64) -> Self {
+        Self {
+            utilisation: Gauge::new(longest_step_ns),
+            memory: Gauge::new(longest_step_ns),
+            memory_peak: None,
+            own_peak: None,
+            temperature_max: None,
+            energy_mj: Counter::new(longest_step_ns),
+            power: Trapezoid::new(longest_step_ns),
+        }
+    }
+
+    fn push(&mut self, t_ns: i64, values: [Option<f64>; 6]) {
+        let [utilisation, used, own, temperature, energy_mj, power_mw] = values;
+        self.utilisation.push(t_ns, utilisation);
+        self.memory.push(t_ns, used);
+        self.memory_peak = greatest([self.memory_peak, used].into_iter());
+        self.own_peak = greatest([self.own_peak, own].into_iter());
+        self.temperature_max = greatest([self.temperature_max, temperature].into_iter());
+        self.energy_mj.push(t_ns, energy_mj);
+        self.power.push(t_ns, power_mw);
+    }
+
+    fn energy_mj(&self) -> Option<f64> {
+        self.energy_mj.amount().or(self.power.area())
+    }
+}
+
+fn utilisation(gpus: &BTreeMap<i64, Gpu>) -> Option<f64> {
+    let used = |gpu: &&Gpu| gpu.own_peak.is_some_and(|bytes| bytes > 0.0);
+    let any_used = gpus.values().any(|gpu| used(&gpu));
+    mean(gpus.values().filter(|gpu| !any_used || used(gpu)).map(|gpu| gpu.utilisation.mean()))
+}
