@@ -58,3 +58,31 @@ impl Spread {
         Point { t_s: k as f64 + 0.5, mean, min: self.min, max: self.max }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(runs: &[&[(i64, f64)]]) -> Course {
+        let mut courses = Courses::default();
+        for run in runs {
+            courses.add(&BTreeMap::from([(Quantity::HostCpu, run.iter().copied().collect())]));
+        }
+        courses.finish().pop().unwrap()
+    }
+
+    #[test]
+    fn a_point_is_the_mean_least_and_greatest_over_runs() {
+        let course = course(&[&[(0, 0.2)], &[(0, 0.6)], &[(0, 0.1)]]);
+        assert_eq!(course.runs, 3);
+        assert!((course.points[0].mean - 0.3).abs() < 1e-12);
+        assert_eq!((course.points[0].t_s, course.points[0].min, course.points[0].max), (0.5, 0.1, 0.6));
+    }
+
+    #[test]
+    fn a_window_that_fewer_than_half_of_the_runs_have_is_left_out() {
+        let course = course(&[&[(0, 1.0), (1, 1.0), (2, 1.0)], &[(0, 1.0), (2, 1.0)], &[(0, 1.0)]]);
+        let kept: Vec<f64> = course.points.iter().map(|point| point.t_s).collect();
+        assert_eq!(kept, [0.5, 2.5]);
+    }
+}

@@ -86,3 +86,72 @@ fn utilisation(gpus: &BTreeMap<i64, Gpu>) -> Option<f64> {
     let any_used = gpus.values().any(|gpu| used(&gpu));
     mean(gpus.values().filter(|gpu| !any_used || used(gpu)).map(|gpu| gpu.utilisation.mean()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::testing::{SECOND, frame, record, ticks};
+    use crate::trace::tables;
+
+    fn measured(rows: impl IntoIterator<Item = tables::Gpu>) -> Figures {
+        let mut figures = Figures::default();
+        gpus(frame(rows), &record(), &mut figures).unwrap();
+        figures
+    }
+
+    /// GPU 0 idles at 100 W and has no energy counter; GPU 1 works for four of ten seconds and counts its energy.
+    fn two() -> Vec<tables::Gpu> {
+        let row = |t_ns: i64, gpu: i64| {
+            let works = gpu == 1 && t_ns < 4 * SECOND;
+            tables::Gpu {
+                t_ns,
+                gpu,
+                utilisation_ratio: Some(if works { 0.9 } else { 0.0 }),
+                memory_used_bytes: Some(if works { 800 } else { 100 + gpu }),
+                memory_own_bytes: Some(if works { 700 } else { 0 }),
+                power_mw: Some(100_000),
+                energy_mj: (gpu == 1).then_some(500 + t_ns * 200_000 / SECOND),
+                temperature_celsius: Some(40 + gpu),
+                ..tables::Gpu::default()
+            }
+        };
+        ticks(SECOND / 2, 10 * SECOND).flat_map(|t| [row(t, 0), row(t, 1)]).collect()
+    }
+
+    #[test]
+    fn utilisation_is_that_of_the_gpus_that_the_run_used() {
+        let figures = measured(two());
+        // By hand: 0.9 for 4 s of 10 s.
+        assert!((figures.values[&Metric::GpuUtilisation] - 0.36).abs() < 1e-9);
+        let course = &figures.windows[&Quantity::GpuUtilisation(1)];
+        assert!((course[&3] - 0.9).abs() < 1e-9 && course[&4] == 0.0 && course.len() == 10, "{course:?}");
+        assert!(figures.windows[&Quantity::GpuUtilisation(0)].values().all(|share| *share == 0.0));
+    }
+
+    #[test]
+    fn utilisation_is_that_of_all_gpus_where_the_driver_cannot_tell_whose_memory_is_whose() {
+        let rows = two().into_iter().map(|row| tables::Gpu { memory_own_bytes: None, ..row });
+        let figures = measured(rows);
+        assert!((figures.values[&Metric::GpuUtilisation] - 0.18).abs() < 1e-9);
+        assert_eq!(figures.values.get(&Metric::GpuMemoryOwnPeak), None);
+    }
+
+    #[test]
+    fn energy_is_by_counter_else_by_power() {
+        // By hand: 200 W by the counter and 100 W by the trapezoid rule, over 10 s.
+        assert_eq!(measured(two()).values[&Metric::GpuEnergy], 3000.0);
+    }
+
+    #[test]
+    fn peaks_are_of_any_one_gpu() {
+        let values = measured(two()).values;
+        let peaks = [Metric::GpuMemoryPeak, Metric::GpuMemoryOwnPeak, Metric::GpuTemperatureMax];
+        assert_eq!(peaks.map(|metric| values[&metric]), [800.0, 700.0, 41.0]);
+    }
+
+    #[test]
+    fn a_gpu_that_tells_nothing_has_no_figures() {
+        let figures = measured(ticks(SECOND, 5 * SECOND).map(|t_ns| tables::Gpu { t_ns, ..tables::Gpu::default() }));
+        assert!(figures.values.is_empty() && figures.windows.is_empty(), "{figures:?}");
+    }
+}

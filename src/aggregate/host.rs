@@ -135,3 +135,105 @@ fn mostly_busy(windows: &BTreeMap<i64, f64>) -> bool {
 fn all_time(busy: Expr, idle: Expr, iowait: Expr, steal: Expr) -> Expr {
     busy + idle + iowait.fill_null(lit(0)) + steal.fill_null(lit(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::testing::{SECOND, frame, record, ticks};
+    use crate::trace::tables::{Core, Host};
+
+    fn measured(rows: Vec<Host>, record: &RunRecord) -> Figures {
+        let mut figures = Figures::default();
+        host(frame(rows), record, &mut figures).unwrap();
+        figures
+    }
+
+    /// Two cores: 1.2 busy (a quarter of it in the kernel), 0.5 idle, 0.2 in I/O wait, 0.1 stolen.
+    fn steady(interval_ns: i64) -> Vec<Host> {
+        let row = |t_ns: i64| Host {
+            t_ns,
+            cpu_user_ns: Some(t_ns * 9 / 10),
+            cpu_system_ns: Some(t_ns * 3 / 10),
+            cpu_idle_ns: Some(t_ns / 2),
+            cpu_iowait_ns: Some(t_ns / 5),
+            cpu_steal_ns: Some(t_ns / 10),
+            memory_available_bytes: Some(if t_ns == 3 * SECOND { 300 } else { 800 - t_ns / SECOND }),
+            swap_in_bytes: Some(7 + t_ns / SECOND),
+            ..Host::default()
+        };
+        ticks(interval_ns, 10 * SECOND).map(row).collect()
+    }
+
+    #[test]
+    fn shares_are_of_all_cpu_time_and_the_same_at_any_interval() {
+        for interval_ns in [SECOND / 10, SECOND / 4, SECOND] {
+            let figures = measured(steady(interval_ns), &record());
+            for (metric, right) in [(Metric::HostCpu, 0.6), (Metric::IoWait, 0.1), (Metric::Steal, 0.05)] {
+                assert!((figures.values[&metric] - right).abs() < 1e-9, "{metric:?} {:?}", figures.values);
+            }
+            let windows = &figures.windows[&Quantity::HostCpu];
+            assert_eq!(windows.len(), 10);
+            assert!(windows.values().all(|share| (share - 0.6).abs() < 1e-9), "{windows:?}");
+        }
+    }
+
+    #[test]
+    fn memory_in_use_is_total_less_available() {
+        let values = measured(steady(SECOND), &record()).values;
+        let memory = [Metric::HostMemoryBefore, Metric::HostMemoryPeak, Metric::HostMemoryAfter];
+        assert_eq!(memory.map(|metric| values[&metric]), [200.0, 700.0, 210.0]);
+        assert_eq!((values[&Metric::SwapIn], values.get(&Metric::SwapOut)), (10.0, None));
+    }
+
+    #[test]
+    fn foreign_load_is_what_neither_run_nor_recorder_used() {
+        let mut record = record();
+        record.cpu.clocks_ns = Some(7 * SECOND);
+        assert_eq!(measured(steady(SECOND), &record).values.get(&Metric::ForeignCpu), None, "the recorder is unknown");
+        record.recorder.cpu_ns = Some(SECOND);
+        // By hand: (12 s busy − 7 s − 1 s) / (2 cores × 10 s).
+        let foreign = measured(steady(SECOND), &record).values[&Metric::ForeignCpu];
+        assert!((foreign - 0.2).abs() < 1e-9, "{foreign}");
+        record.cpu.clocks_ns = Some(13 * SECOND);
+        assert_eq!(measured(steady(SECOND), &record).values[&Metric::ForeignCpu], 0.0);
+    }
+
+    #[test]
+    fn columns_without_values_and_tables_without_rows_give_nothing() {
+        let blank = ticks(SECOND, 5 * SECOND).map(|t_ns| Host { t_ns, ..Host::default() }).collect();
+        for rows in [blank, Vec::new()] {
+            let figures = measured(rows, &record());
+            assert!(figures.values.is_empty() && figures.windows.is_empty(), "{figures:?}");
+        }
+    }
+
+    #[test]
+    fn a_core_counts_as_busy_when_half_of_its_windows_are_above_85_percent() {
+        // Core 0: 0.9 for 5 of 10 windows, else idle. Core 1: for 4 of 10. Core 2 always at 0.85, which is not above.
+        let busy = |core: i64, t: i64| match core {
+            0 => t.min(5) * 90,
+            1 => t.min(4) * 90,
+            _ => t * 85,
+        };
+        let row = |t: i64, core: i64| Core {
+            t_ns: t * SECOND,
+            core,
+            busy_ns: Some(busy(core, t) * SECOND / 100),
+            idle_ns: Some((t * 100 - busy(core, t)) * SECOND / 100),
+            ..Core::default()
+        };
+        let rows = (0..=10).flat_map(|t| (0..3).map(move |core| row(t, core)));
+        let mut figures = Figures::default();
+        cores(frame(rows), &record(), &mut figures).unwrap();
+        assert_eq!(figures.values[&Metric::CoresAbove85], 1.0);
+        let shares: Vec<f64> = figures.cores.into_values().collect();
+        assert!(shares.iter().zip([0.45, 0.36, 0.85]).all(|(share, right)| (share - right).abs() < 1e-9), "{shares:?}");
+    }
+
+    #[test]
+    fn no_core_table_is_not_zero_busy_cores() {
+        let mut figures = Figures::default();
+        cores(frame(Vec::<Core>::new()), &record(), &mut figures).unwrap();
+        assert!(figures.values.is_empty() && figures.cores.is_empty());
+    }
+}

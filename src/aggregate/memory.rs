@@ -29,3 +29,22 @@ pub(super) fn pss(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -
     figures.set_windows(Quantity::MemoryPss, pss.windows.full());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::testing::{SECOND, frame, record};
+    use crate::trace::tables::Memory;
+
+    #[test]
+    fn a_rare_reading_holds_until_the_next_but_not_for_ever() {
+        let readings = [(0, 100), (5, 300), (7, 200), (30, 250), (31, 250)];
+        let rows = readings.map(|(t, bytes)| Memory { t_ns: t * SECOND, pss_bytes: Some(bytes), ..Memory::default() });
+        let mut figures = Figures::default();
+        pss(frame(rows), &record(), &mut figures).unwrap();
+        assert_eq!(figures.values[&Metric::MemoryPssPeak], 300.0);
+        let windows: Vec<(i64, f64)> = figures.windows[&Quantity::MemoryPss].clone().into_iter().collect();
+        let right = [(0, 100.0), (1, 100.0), (2, 100.0), (3, 100.0), (4, 100.0), (5, 300.0), (6, 300.0), (30, 250.0)];
+        assert_eq!(windows, right);
+    }
+}

@@ -57,3 +57,65 @@ pub(super) fn core_usage(core: u32, shares: &[f64]) -> Option<CoreUsage> {
     let max = shares.iter().copied().reduce(f64::max)?;
     Some(CoreUsage { core, mean: shares.iter().sum::<f64>() / shares.len() as f64, min, max })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(value: f64, right: f64) -> bool {
+        (value - right).abs() <= 1e-9 * right.abs().max(1.0)
+    }
+
+    #[test]
+    fn the_interval_is_scipys() {
+        // scipy.stats.t.interval(0.95, n - 1, numpy.mean(v), scipy.stats.sem(v)), SciPy 1.x
+        for (values, low, high) in [
+            (&[10.2, 9.7, 10.9, 10.4, 9.9][..], 9.641592446347323, 10.798407553652675),
+            (&[3.0, 4.0, 8.0][..], -1.5724106077284281, 11.572410607728429),
+        ] {
+            let ci95 = summarise(Metric::Duration, values).unwrap().ci95.unwrap();
+            assert!(close(ci95.0, low) && close(ci95.1, high), "{ci95:?}");
+        }
+    }
+
+    #[test]
+    fn the_quantile_of_student_is_right_for_few_and_many_runs() {
+        // scipy.stats.t.ppf(0.975, n - 1)
+        for (n, right) in [
+            (3, 4.302652729749462),
+            (4, 3.1824463052837078),
+            (10, 2.262157162798205),
+            (30, 2.045229642132703),
+            (100, 1.9842169515864174),
+        ] {
+            let t = StudentsT::new(0.0, 1.0, f64::from(n - 1)).unwrap().inverse_cdf(0.975);
+            assert!(close(t, right), "{n}: {t}");
+        }
+    }
+
+    #[test]
+    fn one_or_two_runs_have_no_interval() {
+        let one = summarise(Metric::Duration, &[4.0]).unwrap();
+        assert_eq!((one.n, one.mean, one.min, one.max, one.ci95), (1, 4.0, 4.0, 4.0, None));
+        assert_eq!(summarise(Metric::Duration, &[4.0, 5.0]).unwrap().ci95, None);
+        assert_eq!(summarise(Metric::Duration, &[]), None);
+    }
+
+    #[test]
+    fn equal_values_have_an_interval_without_width() {
+        let same = summarise(Metric::Duration, &[0.1, 0.1, 0.1]).unwrap();
+        assert_eq!((same.mean, same.ci95), (0.1, Some((0.1, 0.1))));
+    }
+
+    #[test]
+    fn quantiles_are_numpys() {
+        // numpy.percentile(values, 100 * q), default method
+        let mut values = [0.31, 0.12, 0.98, 0.55, 0.47, 0.83, 0.76];
+        for (q, right) in [(0.5, 0.55), (0.95, 0.935), (1.0, 0.98), (0.0, 0.12)] {
+            assert!(close(quantile(&mut values, q).unwrap(), right), "{q}");
+        }
+        assert_eq!(quantile(&mut [0.4], 0.95), Some(0.4));
+        assert_eq!(quantile(&mut [], 0.95), None);
+        assert_eq!(median(&mut [10.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+}

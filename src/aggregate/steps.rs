@@ -139,3 +139,106 @@ fn steady(steps: &[Step], figures: &mut Figures) {
     let waits: Option<f64> = steady.iter().map(|step| step.row.data_wait_ns).sum();
     figures.set(Metric::DataWait, waits.map(|wait_ns| wait_ns / 1e9 / times.iter().sum::<f64>()));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::testing::{frame, ns};
+    use crate::trace::tables;
+
+    fn phase(t: f64, name: &str) -> tables::Step {
+        tables::Step { t_ns: ns(t), kind: "phase".into(), phase: Some(name.into()), ..tables::Step::default() }
+    }
+
+    fn step(t: f64, epoch: i64) -> tables::Step {
+        tables::Step {
+            t_ns: ns(t),
+            kind: "step".into(),
+            phase: Some("train".into()),
+            epoch: Some(epoch),
+            samples: Some(64),
+            data_wait_ns: Some(ns(0.1)),
+            ..tables::Step::default()
+        }
+    }
+
+    fn values(rows: Vec<tables::Step>) -> BTreeMap<Metric, f64> {
+        let mut figures = Figures::default();
+        steps(frame(rows), &mut figures).unwrap();
+        figures.values
+    }
+
+    fn assert_values(values: &BTreeMap<Metric, f64>, right: &[(Metric, f64)]) {
+        assert_eq!(values.keys().collect::<Vec<_>>(), right.iter().map(|(metric, _)| metric).collect::<Vec<_>>());
+        for (metric, right) in right {
+            assert!((values[metric] - right).abs() < 1e-9, "{metric:?}: {} {right}", values[metric]);
+        }
+    }
+
+    #[test]
+    fn warm_up_is_left_out_and_epochs_are_averaged() {
+        // Two epochs of three steps; the first step is slow.
+        let ends = [(3.0, 0), (4.0, 0), (4.5, 0), (5.0, 1), (5.8, 1), (6.0, 1)];
+        let mut rows = vec![phase(0.2, "load"), phase(1.0, "train")];
+        rows.extend(ends.map(|(t, epoch)| step(t, epoch)));
+        rows.push(phase(6.5, "done"));
+        // By hand: after the second step four steps of 0.5, 0.5, 0.8 and 0.2 s, median 0.5; 256 samples in 2 s;
+        // 0.4 s of waiting in them. Epochs: 4.5 − 1 and 6 − 4.5, mean 2.5.
+        let right = [
+            (Metric::TrainTime, 5.5),
+            (Metric::EpochTime, 2.5),
+            (Metric::Throughput, 128.0),
+            (Metric::StepTime, 0.5),
+            (Metric::DataWait, 0.2),
+        ];
+        assert_values(&values(rows), &right);
+    }
+
+    #[test]
+    fn evaluation_between_epochs_does_not_count() {
+        let mut rows = vec![phase(0.0, "train"), step(1.0, 0), step(2.0, 0), step(3.0, 0), phase(3.0, "eval")];
+        rows.push(tables::Step { phase: Some("eval".into()), ..step(8.0, 0) });
+        rows.extend([phase(10.0, "train"), step(11.0, 1), step(12.0, 1), step(13.0, 1)]);
+        let right = [
+            (Metric::TrainTime, 6.0),
+            (Metric::EpochTime, 3.0),
+            (Metric::Throughput, 64.0),
+            (Metric::StepTime, 1.0),
+            (Metric::DataWait, 0.1),
+        ];
+        assert_values(&values(rows), &right);
+    }
+
+    #[test]
+    fn samples_of_all_ranks_count_and_their_rows_may_be_out_of_order() {
+        let mut rows = vec![phase(0.0, "train")];
+        for rank in [1, 0] {
+            let end = |k: i64| k as f64 + 0.01 * rank as f64;
+            rows.extend((1..=6).map(|k| tables::Step { rank: Some(rank), ..step(end(k), 0) }));
+        }
+        // By hand: warm-up is over at 2.01 s; two ranks' four steps of 64 until 6.01 s.
+        let values = values(rows);
+        assert!((values[&Metric::Throughput] - 128.0).abs() < 1e-9, "{values:?}");
+        assert!((values[&Metric::StepTime] - 1.0).abs() < 1e-9, "{values:?}");
+        assert!((values[&Metric::TrainTime] - 6.01).abs() < 1e-9, "{values:?}");
+    }
+
+    #[test]
+    fn two_steps_are_too_few_for_a_rate() {
+        let values = values(vec![phase(0.0, "train"), step(1.0, 0), step(2.0, 0)]);
+        assert_values(&values, &[(Metric::TrainTime, 2.0), (Metric::EpochTime, 2.0)]);
+    }
+
+    #[test]
+    fn without_a_phase_there_are_rates_but_no_time_of_training() {
+        let rows = (1..=4).map(|k| tables::Step { phase: None, data_wait_ns: None, ..step(f64::from(k), 0) });
+        assert_values(&values(rows.collect()), &[(Metric::Throughput, 64.0), (Metric::StepTime, 1.0)]);
+    }
+
+    #[test]
+    fn a_loop_that_does_not_count_its_samples_has_no_throughput() {
+        let rows = (1..=4).map(|k| tables::Step { samples: None, epoch: None, ..step(f64::from(k), 0) });
+        assert_values(&values(rows.collect()), &[(Metric::StepTime, 1.0), (Metric::DataWait, 0.1)]);
+        assert!(values(Vec::new()).is_empty());
+    }
+}
