@@ -142,7 +142,7 @@ mod tests {
         assert_eq!((duration.n, duration.mean, duration.min, duration.max), (3, 5.0, 4.0, 6.0));
         // scipy.stats.t.interval(0.95, 2, 5, scipy.stats.sem([4, 6, 5]))
         let (low, high) = duration.ci95.unwrap();
-        assert!((low - 2.515862287962).abs() < 1e-9 && (high - 7.484137712038).abs() < 1e-9, "{low} {high}");
+        assert!((low - 2.5158622882496697).abs() < 1e-9 && (high - 7.48413771175033).abs() < 1e-9, "{low} {high}");
         let course = case.course(Quantity::RunCpu).unwrap();
         assert_eq!((course.runs, course.points.len()), (3, 5));
         assert!(course.points.iter().all(|point| (point.max - 0.5).abs() < 1e-9));

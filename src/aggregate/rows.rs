@@ -16,7 +16,7 @@ pub(super) fn each_row<const K: usize, const V: usize>(
     values: [Expr; V],
     mut each: impl FnMut([i64; K], [Option<f64>; V]),
 ) -> Result<()> {
-    let key_names = keys.map(|key| PlSmallStr::from_str(key));
+    let key_names = keys.map(PlSmallStr::from_str);
     let value_names: [PlSmallStr; V] = std::array::from_fn(|i| format!("value {i}").into());
     let keys = key_names.iter().map(|name| col(name.clone()));
     let values =
