@@ -4,6 +4,8 @@
 //! [`site`] lays it out as pages.
 
 pub mod aggregate;
+pub mod commands;
+pub mod files;
 pub mod record;
 pub mod report;
 pub mod site;

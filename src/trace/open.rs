@@ -61,14 +61,13 @@ impl Trace {
         }
         let mut trace = Trace { environments: Vec::new(), recording: Vec::new() };
         let dirs = match partition(folder, "environment") {
-            Some(slug) => vec![(slug, folder.to_owned())],
-            None => partitions(folder, "environment")?,
+            Some(_) => vec![folder.to_owned()],
+            None => partitions(folder, "environment")?.into_iter().map(|(_, dir)| dir).collect(),
         };
-        for (slug, dir) in dirs {
-            let runs = trace.open_runs(&dir)?;
-            if let Some(first) = runs.first() {
-                trace.environments.push(Environment { name: first.record.environment.clone(), slug, dir, runs });
-            }
+        for dir in dirs {
+            let opened = open_environment(&dir)?;
+            trace.environments.extend(opened.environment);
+            trace.recording.extend(opened.recording);
         }
         if trace.environments.is_empty() {
             match trace.recording.first() {
@@ -78,26 +77,45 @@ impl Trace {
         }
         Ok(trace)
     }
+}
 
-    fn open_runs(&mut self, environment: &Path) -> Result<Vec<Run>> {
-        let mut runs = Vec::new();
-        for (case_slug, case) in partitions(environment, "case")? {
-            for (_, run) in partitions(&case, "run")? {
-                for (node, dir) in partitions(&run, "node")? {
-                    if node != "0" {
-                        bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
-                    }
-                    match open_run(environment, &dir, &case_slug)? {
-                        Found::Run(run) => runs.push(*run),
-                        Found::BeingRecorded => self.recording.push(dir),
-                        Found::Nothing => {}
-                    }
+/// What an environment's folder holds.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// `None` where no run has been recorded.
+    pub environment: Option<Environment>,
+    /// Runs that are being recorded right now.
+    pub recording: Vec<PathBuf>,
+}
+
+/// Opens the folder of one environment, and finishes runs whose recorder died.
+///
+/// # Errors
+/// A run cannot be read or finished; its file is named.
+pub fn open_environment(folder: &Path) -> Result<Opened> {
+    let (mut runs, mut recording) = (Vec::new(), Vec::new());
+    for (case_slug, case) in partitions(folder, "case")? {
+        for (_, run) in partitions(&case, "run")? {
+            for (node, dir) in partitions(&run, "node")? {
+                if node != "0" {
+                    bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
+                }
+                match open_run(folder, &dir, &case_slug)? {
+                    Found::Run(run) => runs.push(*run),
+                    Found::BeingRecorded => recording.push(dir),
+                    Found::Nothing => {}
                 }
             }
         }
-        sort(&mut runs);
-        Ok(runs)
     }
+    sort(&mut runs);
+    let environment = runs.first().map(|first| first.record.environment.clone()).map(|name| Environment {
+        name,
+        slug: partition(folder, "environment").unwrap_or_default(),
+        dir: folder.to_owned(),
+        runs,
+    });
+    Ok(Opened { environment, recording })
 }
 
 enum Found {
