@@ -150,6 +150,15 @@ mod tests {
     }
 
     #[test]
+    fn what_outlives_the_root_is_in_no_course() {
+        let mut recorded = Recorded::new();
+        add(&mut recorded, "a", 1, 6, 1, Outcome::Finished);
+        recorded.environment.runs[0].record.duration_ns = Some(4_200_000_000);
+        let case = &summarise(&recorded.environment).unwrap().cases[0];
+        assert_eq!(case.course(Quantity::RunCpu).unwrap().points.len(), 4);
+    }
+
+    #[test]
     fn one_run_has_no_interval() {
         let mut recorded = Recorded::new();
         add(&mut recorded, "a", 1, 4, 1, Outcome::Finished);

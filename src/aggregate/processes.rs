@@ -28,7 +28,10 @@ struct Process {
     first_ns: i64,
     last_ns: i64,
     cpu: (i64, f64),
+    /// Since when resident memory is what it is.
     rss: Option<(i64, f64)>,
+    /// When resident memory could no longer be read: the process had ended, or was a zombie.
+    left_ns: Option<i64>,
     threads: Option<f64>,
     rss_peak: Option<f64>,
     virtual_peak: Option<f64>,
@@ -39,9 +42,12 @@ struct Process {
 /// Sums up the `process_sample` table; `starts` tells when each process started (see [`starts`]).
 ///
 /// The tree's CPU time is the sum over processes of their own CPU clocks. A clock is 0 when its process starts, is
-/// interpolated between samples, and keeps its last value after the process has ended. Resident memory keeps its last
-/// value until the next sample. A process has ended after its last sample where the table goes on for longer than an
-/// unchanged process would stay silent; that sample then holds for one sampling interval.
+/// interpolated between samples, and keeps its last value after the process has ended.
+///
+/// Resident memory keeps its value until the next sample, and the first sample stands for the time since the process
+/// started. It is zero from the first sample that no longer has it (a last reading of the clock, or a zombie). Where
+/// there is none such, a process has ended after its last sample if the table goes on for longer than an unchanged
+/// process would stay silent; that sample then holds for one sampling interval.
 ///
 /// # Errors
 /// The table cannot be read.
@@ -54,7 +60,8 @@ pub(super) fn tree(
     let mut tree = Tree::new(longest_step_ns(record.interval_ns));
     let columns = ["cpu_ns", "rss_bytes", "threads", "rss_peak_bytes", "virtual_bytes", "read_bytes", "written_bytes"];
     each_row(samples, ["t_ns", "process"], columns.map(col), |[t, process], values| {
-        let start_ns = starts.get(&process).map_or(t, |start| t.min(*start));
+        // The root exists, stopped, before the run starts, and the kernel tells starts in ticks.
+        let start_ns = starts.get(&process).map_or(t, |start| t.min(*start).max(0));
         tree.push(t, process, start_ns, values);
     })?;
     tree.hold_to_the_end(record.interval_ns);
@@ -80,7 +87,7 @@ impl Tree {
             longest_step_ns,
             processes: BTreeMap::new(),
             cpu: Windows::from_start(longest_step_ns),
-            rss: Windows::new(longest_step_ns),
+            rss: Windows::from_start(longest_step_ns),
             threads: Vec::new(),
             last_ns: 0,
         }
@@ -101,8 +108,11 @@ impl Tree {
             self.cpu.reach(t_ns);
         }
         if let Some(rss) = rss {
-            hold(&mut self.rss, process.rss.replace((t_ns, rss)), t_ns);
+            hold(&mut self.rss, process.rss.replace((t_ns, rss)).or(Some((start_ns, rss))), t_ns);
             self.rss.reach(t_ns);
+            process.left_ns = None;
+        } else if process.rss.is_some() {
+            process.left_ns = process.left_ns.or(Some(t_ns));
         }
         if let Some(threads) = threads {
             let before = process.threads.replace(threads).unwrap_or_default();
@@ -120,9 +130,10 @@ impl Tree {
     /// Lets the last readings of resident memory hold: to the end of the table where the process was still alive then.
     fn hold_to_the_end(&mut self, interval_ns: i64) {
         for process in self.processes.values() {
-            let alive = self.last_ns - process.last_ns <= self.longest_step_ns;
-            let until_ns = if alive { self.last_ns } else { process.last_ns + interval_ns };
-            hold(&mut self.rss, process.rss, until_ns.min(self.last_ns));
+            let alive = self.last_ns.saturating_sub(process.last_ns) <= self.longest_step_ns;
+            let silent_ns = if alive { self.last_ns } else { process.last_ns.saturating_add(interval_ns) };
+            let until_ns = process.left_ns.unwrap_or(silent_ns).min(self.last_ns);
+            hold(&mut self.rss, process.rss, until_ns);
         }
     }
 
@@ -132,9 +143,10 @@ impl Tree {
         figures.set(Metric::VirtualPeak, greatest(over(|process| process.virtual_peak)));
         figures.set(Metric::DiskRead, sum(over(|process| process.read)));
         figures.set(Metric::DiskWritten, sum(over(|process| process.written)));
-        let lives = self.processes.values().flat_map(|p| [(p.first_ns, 1), (p.last_ns + 1, -1)]).collect();
+        let gone = |process: &Process| process.last_ns.saturating_add(1);
+        let lives = self.processes.values().flat_map(|process| [(process.first_ns, 1), (gone(process), -1)]).collect();
         figures.set(Metric::Processes, highest_sum(lives));
-        let ends = self.processes.values().filter_map(|p| Some((p.last_ns + 1, -(p.threads? as i64))));
+        let ends = self.processes.values().filter_map(|process| Some((gone(process), -(process.threads? as i64))));
         figures.set(Metric::Threads, highest_sum(self.threads.into_iter().chain(ends).collect()));
         let allowed = WINDOW_NS as f64 * record.limits.cpu_cores;
         let cpu = self.cpu.full().into_iter().map(|(k, used_ns)| (k, used_ns / allowed)).collect();
@@ -150,6 +162,7 @@ impl Process {
             last_ns: first_ns,
             cpu: (start_ns, 0.0),
             rss: None,
+            left_ns: None,
             threads: None,
             rss_peak: None,
             virtual_peak: None,
@@ -162,7 +175,7 @@ impl Process {
 /// A reading of resident memory held from its moment to another; nothing where there was no reading.
 fn hold(rss: &mut Windows, reading: Option<(i64, f64)>, until_ns: i64) {
     if let Some((from_ns, value)) = reading {
-        let span_s = (until_ns - from_ns) as f64 / WINDOW_NS as f64;
+        let span_s = until_ns.saturating_sub(from_ns) as f64 / WINDOW_NS as f64;
         rss.add(from_ns, until_ns, value * span_s);
     }
 }
@@ -238,6 +251,18 @@ mod tests {
             // It lived for 0.41 s of the window; the last sample holds for one interval.
             assert!((rss[&7] - (100.0 + 100.0 * 0.41)).abs() <= 100.0 * interval, "{rss:?}");
         }
+    }
+
+    #[test]
+    fn memory_ends_with_the_sample_that_no_longer_has_it() {
+        let row = |t: f64, process, rss_bytes| ProcessSample { cpu_ns: Some(0), rss_bytes, ..sample(ns(t), process) };
+        let mut rows: Vec<_> = (0..=30).map(|tick| row(f64::from(tick) * 0.1, 0, Some(100))).collect();
+        rows.extend([row(1.0, 1, Some(10)), row(1.75, 1, None), row(2.75, 1, None)]);
+        rows.sort_by_key(|row| row.t_ns);
+        let rss = measured(rows, &[(1, 0.8)], ns(0.1)).windows.remove(&Quantity::MemoryRss).unwrap();
+        // By hand: from its start at 0.8 s to 1.75 s.
+        let right = [100.0 + 10.0 * 0.2, 100.0 + 10.0 * 0.75, 100.0];
+        assert!(rss.values().zip(right).all(|(bytes, right)| (bytes - right).abs() < 1e-6), "{rss:?}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Counter {
             }
             if value >= before {
                 self.amount += value - before;
-                self.span_ns += t_ns - from_ns;
+                self.span_ns += t_ns.saturating_sub(from_ns);
                 self.windows.add(from_ns, t_ns, value - before);
             } else {
                 self.windows.void(from_ns, t_ns);
@@ -49,7 +49,8 @@ impl Counter {
     }
 }
 
-/// A quantity that is read as it stands. A reading holds until the next one; across a gap it does not.
+/// A quantity that is read as it stands. A reading holds until the next one; across a gap it does not. The first one
+/// stands for the time since the run's start, where that is no gap.
 pub(super) struct Gauge {
     /// Mean over time within each window.
     pub(super) windows: Windows,
@@ -61,28 +62,27 @@ pub(super) struct Gauge {
 
 impl Gauge {
     pub(super) fn new(longest_step_ns: i64) -> Self {
-        Self { windows: Windows::new(longest_step_ns), longest_step_ns, last: None, held: 0.0, span_ns: 0 }
+        Self { windows: Windows::from_start(longest_step_ns), longest_step_ns, last: None, held: 0.0, span_ns: 0 }
     }
 
     /// Takes a reading; null and readings that go back in time are passed over.
     pub(super) fn push(&mut self, t_ns: i64, value: Option<f64>) {
         let Some(value) = value else { return };
-        if let Some((from_ns, before)) = self.last {
-            if t_ns <= from_ns {
-                return;
-            }
-            let span_ns = t_ns - from_ns;
-            if span_ns <= self.longest_step_ns {
-                self.held += before * span_ns as f64;
-                self.span_ns += span_ns;
-                self.windows.add(from_ns, t_ns, before * (span_ns as f64 / WINDOW_NS as f64));
-            }
+        let (from_ns, before) = self.last.unwrap_or((t_ns.min(0), value));
+        let span_ns = t_ns.saturating_sub(from_ns);
+        if self.last.is_some() && span_ns <= 0 {
+            return;
+        }
+        if span_ns <= self.longest_step_ns {
+            self.held += before * span_ns as f64;
+            self.span_ns += span_ns;
+            self.windows.add(from_ns, t_ns, before * (span_ns as f64 / WINDOW_NS as f64));
         }
         self.windows.reach(t_ns);
         self.last = Some((t_ns, value));
     }
 
-    /// Mean over time from the first reading to the last, gaps left out.
+    /// Mean over time up to the last reading, gaps left out.
     pub(super) fn mean(&self) -> Option<f64> {
         (self.span_ns > 0).then(|| self.held / self.span_ns as f64)
     }
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn a_gauge_is_weighted_by_the_time_that_it_held() {
         let mut gauge = Gauge::new(longest_step_ns(ns(0.1)));
-        for (t, value) in [(0.0, 1.0), (0.2, 6.0), (1.5, 2.0), (2.0, 9.0)] {
+        for (t, value) in [(0.1, 1.0), (0.2, 6.0), (1.5, 2.0), (2.0, 9.0)] {
             gauge.push(ns(t), Some(value));
         }
-        // By hand: 0.2 × 1 + 0.8 × 6 = 5.0; 0.5 × 6 + 0.5 × 2 = 4.0; together 9.0 over 2 s.
+        // By hand: 0.2 × 1 (from the start on) + 0.8 × 6 = 5.0; 0.5 × 6 + 0.5 × 2 = 4.0; together 9.0 over 2 s.
         let means = gauge.windows.full();
         assert!((means[&0] - 5.0).abs() < 1e-12 && (means[&1] - 4.0).abs() < 1e-12, "{means:?}");
         assert!((gauge.mean().unwrap() - 4.5).abs() < 1e-12);

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use super::figures::Figures;
 use super::statistics::quantile;
 use super::summary::{Metric, Quantity};
+use super::windows::WINDOW_NS;
 use super::{gpu, host, memory, processes, steps};
 use crate::trace::tables::{Core, Gpu, Host, Memory, Process, ProcessSample, Step};
 use crate::trace::{Run, RunRecord};
@@ -39,8 +40,18 @@ fn measure(run: &Run) -> Result<Figures> {
     if let Some(table) = run.scan::<Step>()? {
         steps::steps(table, &mut figures)?;
     }
+    cut(record, &mut figures);
     totals(record, &mut figures);
     Ok(figures)
+}
+
+/// Leaves out windows that reach beyond the run: processes that outlived the root are still read while they are ended.
+fn cut(record: &RunRecord, figures: &mut Figures) {
+    let Some(duration_ns) = record.duration_ns else { return };
+    for windows in figures.windows.values_mut() {
+        windows.retain(|k, _| (k + 1).saturating_mul(WINDOW_NS) <= duration_ns);
+    }
+    figures.windows.retain(|_, windows| !windows.is_empty());
 }
 
 /// Figures of the run record, and those that rest on windows. A run that was cut has no duration, and so no share of

@@ -107,7 +107,12 @@ fn train(rows: &[Row], told: bool) -> (i64, Vec<Step>) {
             let before = ranks.get(&row.rank).copied();
             let index = before.map_or(0, |(index, _)| index + 1);
             ranks.insert(row.rank, (index, end_ns));
-            steps.push(Step { end_ns, time_ns: before.map(|(_, before)| end_ns - before), index, row: *row });
+            steps.push(Step {
+                end_ns,
+                time_ns: before.map(|(_, before)| end_ns.saturating_sub(before)),
+                index,
+                row: *row,
+            });
         }
     }
     let last_ns = steps.last().map_or(clock.elapsed_ns, |step| step.end_ns);
@@ -121,7 +126,7 @@ impl TrainClock {
     }
 
     fn at(&self, t_ns: i64) -> i64 {
-        self.elapsed_ns + self.since_ns.map_or(0, |since| t_ns - since)
+        self.elapsed_ns.saturating_add(self.since_ns.map_or(0, |since| t_ns.saturating_sub(since)))
     }
 }
 
@@ -132,7 +137,7 @@ fn steady(steps: &[Step], figures: &mut Figures) {
     let steady: Vec<&Step> = steps.iter().filter(|step| step.index >= WARM_UP_STEPS && step.end_ns > warm_ns).collect();
     let Some(last) = steady.last() else { return };
     let samples: Option<f64> = steady.iter().map(|step| step.row.samples).sum();
-    let span_s = (last.end_ns - warm_ns) as f64 / 1e9;
+    let span_s = last.end_ns.saturating_sub(warm_ns) as f64 / 1e9;
     figures.set(Metric::Throughput, samples.map(|samples| samples / span_s));
     let mut times: Vec<f64> = steady.iter().filter_map(|step| step.time_ns).map(|ns| ns as f64 / 1e9).collect();
     figures.set(Metric::StepTime, median(&mut times));

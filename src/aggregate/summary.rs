@@ -177,7 +177,7 @@ metrics! {
     CpuTime = "cpu_time", Second;
     /// CPU time over duration × effective CPU limit.
     CpuUsage = "cpu_usage", Ratio;
-    /// Greatest [`Quantity::RunCpu`] of any full window of one second (at least nine tenths of it watched).
+    /// Greatest [`Quantity::RunCpu`] of any full window of one second.
     CpuUsageMax = "cpu_usage_max", Ratio;
     /// 95th percentile of [`Quantity::RunCpu`] over full windows of one second, interpolated linearly between ranks.
     CpuUsageP95 = "cpu_usage_p95", Ratio;

@@ -37,7 +37,7 @@ impl Windows {
         Self { longest_step_ns, reached_ns: None, windows: BTreeMap::new() }
     }
 
-    /// The run's start counts as a reading, because the amount is known to begin at zero there.
+    /// The run's start counts as a reading: what happens before the first one is known, or taken to be known.
     pub(super) fn from_start(longest_step_ns: i64) -> Self {
         Self { reached_ns: Some(0), ..Self::new(longest_step_ns) }
     }
@@ -70,14 +70,12 @@ impl Windows {
         }
     }
 
-    /// The amount of each window that was watched, by the window's number.
+    /// The amount of each window that was watched from edge to edge, by the window's number.
     ///
-    /// A window counts where at least nine tenths of it were watched, and is then scaled to its full second: the first
-    /// reading may come some milliseconds after the start. The last, partial window drops out.
+    /// The last, partial window drops out, and so does every window that a gap or a step back of a counter touches.
     pub(super) fn full(&self) -> BTreeMap<i64, f64> {
-        let watched = |window: &Window| !window.void && window.covered_ns * 10 >= WINDOW_NS * 9;
-        let scaled = |window: &Window| window.amount * (WINDOW_NS as f64 / window.covered_ns as f64);
-        self.windows.iter().filter(|(_, window)| watched(window)).map(|(k, window)| (*k, scaled(window))).collect()
+        let full = self.windows.iter().filter(|(_, window)| !window.void && window.covered_ns == WINDOW_NS);
+        full.map(|(k, window)| (*k, window.amount)).collect()
     }
 
     fn window(&mut self, index: i64) -> &mut Window {
@@ -125,14 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_was_hardly_watched_is_left_out_and_a_late_start_is_scaled() {
+    fn a_window_that_was_not_watched_from_edge_to_edge_is_left_out() {
         let mut windows = Windows::new(STEP);
         windows.reach(seconds(0.1));
         windows.add(seconds(0.1), seconds(1.0), 9.0);
         windows.reach(seconds(1.0));
-        windows.add(seconds(1.0), seconds(1.8), 8.0);
-        windows.reach(seconds(1.8));
-        assert_eq!(windows.full(), BTreeMap::from([(0, 10.0)]));
+        windows.add(seconds(1.0), seconds(2.0), 8.0);
+        windows.reach(seconds(2.0));
+        windows.add(seconds(2.0), seconds(2.9), 9.0);
+        windows.reach(seconds(2.9));
+        assert_eq!(windows.full(), BTreeMap::from([(1, 8.0)]));
     }
 
     #[test]
