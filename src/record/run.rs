@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::cgroup::Cgroups;
@@ -21,10 +21,9 @@ use super::stop::Stop;
 use super::watch::{Span, Watch};
 use crate::trace::finish;
 use crate::trace::journal::Journal;
-use crate::trace::layout::JOURNAL_FILE;
+use crate::trace::layout::{JOURNAL_FILE, STEPS_FILE};
 use crate::trace::run::{CpuTotals, Outcome, RunRecord};
 
-const STEPS_FILE: &str = "steps.jsonl";
 /// Where the kernel tells about processes and the machine.
 pub const PROC: &str = "/proc";
 
@@ -45,8 +44,7 @@ pub struct Desk<'a> {
 /// The recording itself failed: a file could not be written, or the command could not be started.
 pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk<'_>) -> Result<()> {
     let journal = Journal::create(&folder.join(JOURNAL_FILE))?;
-    let steps_path = folder.join(STEPS_FILE);
-    let mut steps = StepsReader::create(&steps_path)?;
+    let mut steps = StepsReader::create(&folder.join(STEPS_FILE))?;
     let mut spec = spec.clone();
     spec.environment.push((steps::VARIABLE.into(), steps.path().into()));
     finish::write_record(folder, record)?;
@@ -68,8 +66,7 @@ pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk
     record.events.extend(bad_lines.into_iter().chain(journal.failure()));
     record.recorder.journal_bytes = journal.written_bytes();
     drop(journal);
-    finish::finish(folder, record)?;
-    std::fs::remove_file(&steps_path).with_context(|| format!("cannot remove {}", steps_path.display()))
+    finish::finish(folder, record)
 }
 
 /// Watches the run on this thread, while others read proportional memory and keep the journal on disk.
