@@ -21,8 +21,9 @@ impl Figures {
         }
     }
 
-    /// Keeps the windows of a quantity, where there are any.
-    pub(super) fn set_windows(&mut self, quantity: Quantity, windows: BTreeMap<i64, f64>) {
+    /// Keeps the windows of a quantity, where there are any; what is no number is left out.
+    pub(super) fn set_windows(&mut self, quantity: Quantity, mut windows: BTreeMap<i64, f64>) {
+        windows.retain(|_, value| value.is_finite());
         if !windows.is_empty() {
             self.windows.insert(quantity, windows);
         }

@@ -150,6 +150,13 @@ mod tests {
     }
 
     #[test]
+    fn a_reading_that_is_no_number_is_as_good_as_none() {
+        let mut rows = two();
+        rows[7].utilisation_ratio = Some(f64::NAN);
+        assert!((measured(rows).values[&Metric::GpuUtilisation] - 0.36).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_gpu_that_tells_nothing_has_no_figures() {
         let figures = measured(ticks(SECOND, 5 * SECOND).map(|t_ns| tables::Gpu { t_ns, ..tables::Gpu::default() }));
         assert!(figures.values.is_empty() && figures.windows.is_empty(), "{figures:?}");

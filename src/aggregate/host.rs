@@ -89,7 +89,7 @@ pub(super) fn host(table: LazyFrame, record: &RunRecord, figures: &mut Figures) 
 /// moment less than the run lasted. Absent where the CPU time of either is not known.
 fn foreign(cpu: &Cpu, record: &RunRecord) -> Option<f64> {
     let duration_ns = record.duration_ns.filter(|duration| *duration > 0)?;
-    let own_ns = record.cpu.best_ns()? + record.recorder.cpu_ns?;
+    let own_ns = record.cpu.best_ns()?.saturating_add(record.recorder.cpu_ns?);
     let own = own_ns as f64 / duration_ns as f64;
     let all = cpu.all.rate().filter(|all| *all > 0.0)?;
     Some(((cpu.busy.rate()? - own) / all).max(0.0))
@@ -104,7 +104,8 @@ fn memory(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result
     let row = table.select(columns).collect()?;
     for (metric, column) in metrics.into_iter().zip(row.columns()) {
         let available = column.i64()?.get(0);
-        figures.set(metric, available.map(|available| (record.limits.memory_total_bytes - available) as f64));
+        figures
+            .set(metric, available.map(|available| record.limits.memory_total_bytes.saturating_sub(available) as f64));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use polars::prelude::*;
 const BATCH_ROWS: usize = 262_144;
 
 /// Calls `each` with every row's keys (columns that are never null) and values (as reals), in the order of the file.
+/// A value that is null or no number is missing.
 ///
 /// # Errors
 /// The file is damaged, or a column is missing.
@@ -29,7 +30,7 @@ pub(super) fn each_row<const K: usize, const V: usize>(
         for row in 0..batch.height() {
             each(
                 std::array::from_fn(|i| keys[i].get(row).unwrap_or_default()),
-                std::array::from_fn(|i| values[i].get(row)),
+                std::array::from_fn(|i| values[i].get(row).filter(|value| value.is_finite())),
             );
         }
         if batch.height() < BATCH_ROWS {
