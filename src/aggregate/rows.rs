@@ -39,3 +39,26 @@ pub(super) fn each_row<const K: usize, const V: usize>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::testing::{Recorded, record, store};
+    use crate::trace::tables::Memory;
+
+    #[test]
+    fn every_row_comes_once_and_in_order_over_the_edges_of_batches() {
+        let rows = 2 * BATCH_ROWS as i64;
+        let mut recorded = Recorded::new();
+        let run = recorded.run("a", record());
+        store(run, (0..rows).map(|t_ns| Memory { t_ns, pss_bytes: Some(3 * t_ns), ..Memory::default() }));
+        let mut next = 0;
+        let table = run.scan::<Memory>().unwrap().unwrap();
+        each_row(table, ["t_ns"], [col("pss_bytes"), col("uss_bytes")], |[t_ns], values| {
+            assert_eq!((t_ns, values), (next, [Some(3.0 * next as f64), None]));
+            next += 1;
+        })
+        .unwrap();
+        assert_eq!(next, rows);
+    }
+}
