@@ -59,7 +59,9 @@ fn a_recording_becomes_pages_and_markdown_in_both_languages() {
 fn a_cut_recording_becomes_a_report_that_marks_it_incomplete() {
     let bench = Bench::new();
     let mut recorder = bench.command(&["record", "--env", "e", "--workload", "w", "--", "sleep", "4"]).spawn().unwrap();
-    wait_until("the run is being recorded", || bench.path("traces/environment=e/case=w/run=1/node=0/journal.jsonl").exists());
+    wait_until("the run is being recorded", || {
+        bench.path("traces/environment=e/case=w/run=1/node=0/journal.jsonl").exists()
+    });
     std::thread::sleep(std::time::Duration::from_millis(2500));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
@@ -90,7 +92,19 @@ fn a_truncated_parquet_file_is_named_and_nothing_is_written() {
 fn hostile_names_stay_inert_in_markdown_and_html() {
     let bench = Bench::new();
     let name = "<script>alert(1)</script> | `x` \u{202e}";
-    let output = bench.shice(&["record", "--env", name, "--workload", "<img src=x onerror=alert(1)>", "--repeats", "1", "--", "sh", "-c", "true # <script>"]);
+    let output = bench.shice(&[
+        "record",
+        "--env",
+        name,
+        "--workload",
+        "<img src=x onerror=alert(1)>",
+        "--repeats",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "true # <script>",
+    ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let output = bench.shice(&["render"]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use polars::prelude::LazyFrame;
 
+use super::environment::write_derived;
 use super::layout::{JOURNAL_FILE, RUN_FILE};
 use super::lock::Lock;
 use super::run::RunRecord;
@@ -93,7 +94,7 @@ pub struct Opened {
 /// # Errors
 /// A run cannot be read or finished; its file is named.
 pub fn open_environment(folder: &Path) -> Result<Opened> {
-    let (mut runs, mut recording) = (Vec::new(), Vec::new());
+    let (mut runs, mut recording, mut recovered) = (Vec::new(), Vec::new(), false);
     for (case_slug, case) in partitions(folder, "case")? {
         for (_, run) in partitions(&case, "run")? {
             for (node, dir) in partitions(&run, "node")? {
@@ -102,6 +103,10 @@ pub fn open_environment(folder: &Path) -> Result<Opened> {
                 }
                 match open_run(folder, &dir, &case_slug)? {
                     Found::Run(run) => runs.push(*run),
+                    Found::Recovered(run) => {
+                        recovered = true;
+                        runs.push(*run);
+                    }
                     Found::BeingRecorded => recording.push(dir),
                     Found::Nothing => {}
                 }
@@ -115,11 +120,16 @@ pub fn open_environment(folder: &Path) -> Result<Opened> {
         dir: folder.to_owned(),
         runs,
     });
+    if let Some(environment) = environment.as_ref().filter(|_| recovered) {
+        write_derived(environment)?;
+    }
     Ok(Opened { environment, recording })
 }
 
 enum Found {
     Run(Box<Run>),
+    /// Its recorder died; it has just been finished, so the derived files do not know it yet.
+    Recovered(Box<Run>),
     BeingRecorded,
     /// The recorder died before it had written anything.
     Nothing,
@@ -130,13 +140,15 @@ fn open_run(environment: &Path, dir: &Path, case_slug: &str) -> Result<Found> {
     if !path.exists() {
         return Ok(Found::Nothing);
     }
-    let mut record = RunRecord::read(&path)?;
-    if dir.join(JOURNAL_FILE).exists() {
-        let Some(_lock) = Lock::try_take(environment)? else { return Ok(Found::BeingRecorded) };
-        finish::recover(dir, &mut record)
-            .with_context(|| format!("cannot finish the run in {}, whose recording was cut", dir.display()))?;
+    let record = RunRecord::read(&path)?;
+    let mut run = Box::new(Run { dir: dir.to_owned(), case_slug: case_slug.to_owned(), record });
+    if !dir.join(JOURNAL_FILE).exists() {
+        return Ok(Found::Run(run));
     }
-    Ok(Found::Run(Box::new(Run { dir: dir.to_owned(), case_slug: case_slug.to_owned(), record })))
+    let Some(_lock) = Lock::try_take(environment)? else { return Ok(Found::BeingRecorded) };
+    finish::recover(dir, &mut run.record)
+        .with_context(|| format!("cannot finish the run in {}, whose recording was cut", dir.display()))?;
+    Ok(Found::Recovered(run))
 }
 
 /// Cases in the order in which they were first recorded, their runs by number.
