@@ -40,6 +40,7 @@ pub struct GpuProbe {
     /// Readings from before the run's start, at most one a GPU.
     early: Vec<Reading>,
     stop: Arc<Stop>,
+    /// The driver may mean other pids than are seen from here.
     namespaced: bool,
     events: Vec<String>,
 }
@@ -140,6 +141,8 @@ impl GpuProbe {
         if let Some(listed) = reading.processes.take().filter(|_| !pids.is_empty()) {
             match own::own_bytes(&listed, pids, self.namespaced, own::is_visible) {
                 Ok(bytes) => {
+                    // A driver that has named one of ours does translate: its empty lists count from now on.
+                    self.namespaced &= !listed.iter().any(|process| pids.contains(&process.pid));
                     reading.row.memory_own_bytes = Some(bytes);
                     reading.outcomes.succeeded("memory_own_bytes");
                 }

@@ -39,9 +39,7 @@ pub(super) fn own_bytes(
 ) -> Result<i64, Failure> {
     let unsupported = |reason: &str| Failure { state: CoverageState::Unsupported, reason: reason.to_owned() };
     if namespaced && (listed.is_empty() || listed.iter().any(|process| !is_visible(process.pid))) {
-        return Err(unsupported(
-            "the recorder runs in a pid namespace (a container), and the driver does not translate",
-        ));
+        return Err(unsupported("the driver's processes cannot be matched from within this pid namespace (container)"));
     }
     let ours = listed.iter().filter(|process| tree.contains(&process.pid));
     // A part is no sum.
@@ -57,8 +55,9 @@ mod tests {
     fn own_memory_is_null_wherever_the_list_may_be_of_others() {
         let process = |pid, bytes| Listed { pid, bytes };
         let (ours, other, hidden) = (process(10, Some(5)), process(1, Some(7)), process(10, None));
-        // Listed, in a pid namespace, pids that can be seen, expected.
-        let table: [(&[Listed], bool, &[i32], Option<i64>); 9] = [
+        /// Listed, in a pid namespace, pids that can be seen, expected.
+        type Case<'a> = (&'a [Listed], bool, &'a [i32], Option<i64>);
+        let table: [Case<'_>; 9] = [
             (&[], false, &[], Some(0)),
             (&[other], false, &[1], Some(0)),
             (&[ours, other], false, &[1, 10], Some(5)),
