@@ -1,1 +1,50 @@
-fn main() {}
+//! `shice-workloads`: training loops and an idle process to record, the only program that links libtorch.
+//!
+//! It tells its phases and steps through `SHICE_STEPS`, as any other workload would, and knows nothing of the recorder.
+
+mod batches;
+mod cli;
+mod cuda;
+mod device;
+mod idle;
+mod network;
+mod small_cnn;
+mod steps;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+/// What a shell shows for a call that was wrong, and clap's own code for it.
+const FAILURE: u8 = 2;
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shice-workloads: {}", one_line(&error));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    cuda::load();
+    match cli.command {
+        Command::Devices => {
+            println!("{}", serde_json::to_string(&device::usable()).context("cannot write the list of devices")?);
+            Ok(())
+        }
+        Command::Idle(options) => idle::run(&options),
+        Command::SmallCnn(options) => small_cnn::run(&options),
+    }
+}
+
+/// The chain of causes without the C++ backtraces that libtorch appends to its own.
+fn one_line(error: &anyhow::Error) -> String {
+    let causes = error.chain().map(|cause| cause.to_string().lines().next().unwrap_or_default().to_owned());
+    causes.collect::<Vec<_>>().join(": ")
+}

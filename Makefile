@@ -1,0 +1,42 @@
+# Two commands: `make report` measures this machine and writes a report, `make test` runs all tests.
+
+ENV ?= this-machine
+PYTHON ?= python3
+
+# One folder, one profile, one set of features for everything below. polars alone takes 23 minutes of CPU time to build,
+# and a build without `torch` would build it once more: tch asks for features of crates that both share.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+BUILD := --release --features torch
+SHICE := target/release/shice
+
+.PHONY: help report test site build libtorch tools clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+report: build ## record a quick suite on this machine (ENV=name) and write its report to target/report
+	@rm -rf target/traces target/report
+	@# On the CPU, and on the first GPU where there is one.
+	@devices=$$(target/release/shice-workloads devices) && \
+	devices=$$(printf '%s' "$$devices" | tr -d '[]"' | cut -d , -f 1-2) && \
+	$(SHICE) record --env "$(ENV)" --out target/traces --repeats 3 --quick --device "$$devices" idle small-cnn
+	@$(SHICE) render target/traces --out target/report
+	@echo "The report is ready. Open file://$(CURDIR)/target/report/index.html"
+
+test: libtorch ## run all tests
+	cargo test $(BUILD)
+
+site: build ## render the committed traces into site/
+	$(SHICE) render traces --out site
+
+build: libtorch ## build both programs
+	cargo build $(BUILD) --bins
+
+libtorch: tools ## fetch libtorch into target/libtorch, once
+	@$(PYTHON) tools/libtorch/fetch.py
+
+tools:
+	@tools/prerequisites $(PYTHON)
+
+clean: ## delete target/: builds, libtorch, and what `make report` recorded
+	rm -rf target

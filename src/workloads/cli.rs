@@ -1,0 +1,85 @@
+//! The command line of `shice-workloads`.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::device::Choice;
+
+/// Workloads to record: training loops, and a process that only holds libtorch.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the devices that can be used, as a JSON list; each was tried.
+    Devices,
+    /// Load libtorch (on a GPU its context and cuDNN too), then wait.
+    Idle(IdleOptions),
+    /// Train a small convolutional network on 10 000 random 128×128 images.
+    SmallCnn(SmallCnnOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IdleOptions {
+    /// `cpu`, `cuda:N`, or `auto`: the first GPU that works, else the CPU.
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: Choice,
+    /// How long to wait. [default: 10, or 5 with --quick]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: Option<u32>,
+    /// Wait for less time.
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SmallCnnOptions {
+    /// `cpu`, `cuda:N`, or `auto`: the first GPU that works, else the CPU.
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: Choice,
+    /// Passes over the data. [default: 5, or 1 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) epochs: Option<u32>,
+    /// Images in a batch; the last one of an epoch may be smaller.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+    /// Threads that libtorch computes with. [default: libtorch's own choice]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Seed of images, weights and shuffling.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u32,
+    /// Train on 512 images only; the network stays the same.
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn nothing_may_be_zero_and_no_device_unknown() {
+        for arguments in [
+            ["small-cnn", "--epochs", "0"],
+            ["small-cnn", "--batch-size", "0"],
+            ["small-cnn", "--threads", "0"],
+            ["small-cnn", "--device", "tpu"],
+            ["idle", "--seconds", "0"],
+            ["idle", "--device", "cuda:"],
+        ] {
+            let parsed = Cli::try_parse_from(std::iter::once("shice-workloads").chain(arguments));
+            assert_eq!(parsed.unwrap_err().exit_code(), 2, "{arguments:?}");
+        }
+    }
+}

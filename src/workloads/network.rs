@@ -1,0 +1,116 @@
+//! The small convolutional network, with its weights drawn as PyTorch draws them.
+
+use anyhow::Result;
+use tch::{Device, Kind, Tensor};
+
+use crate::batches::{CLASSES, IMAGE};
+
+const CHANNELS: [i64; 2] = [32, 64];
+const HIDDEN: i64 = 512;
+const KERNEL: i64 = 3;
+/// Each pooling halves height and width.
+const POOL: i64 = 2;
+
+/// Weight and bias of a convolution or of a linear layer.
+struct Layer {
+    weight: Tensor,
+    bias: Tensor,
+}
+
+impl Layer {
+    /// Draws both evenly between ±1/√fan_in. PyTorch says it as a Kaiming bound with a = √5, which is the same:
+    /// √(2 / (1 + a²)) · √(3 / fan_in). tch's own layers draw wider, and a first loss of 7 instead of 2.3 follows.
+    fn new(shape: &[i64], device: Device) -> Result<Self> {
+        let fan_in: i64 = shape.iter().skip(1).product();
+        let bound = 1.0 / (fan_in as f64).sqrt();
+        let draw = |shape: &[i64]| -> Result<Tensor> {
+            let values = Tensor::f_empty(shape, (Kind::Float, Device::Cpu))?.f_uniform_(-bound, bound)?;
+            Ok(values.f_to_device(device)?.f_set_requires_grad(true)?)
+        };
+        Ok(Self { weight: draw(shape)?, bias: draw(&shape[..1])? })
+    }
+}
+
+/// Two convolutions, each with ReLU and pooling, then two linear layers.
+pub(crate) struct Network {
+    convolutions: [Layer; 2],
+    hidden: Layer,
+    output: Layer,
+}
+
+impl Network {
+    pub(crate) fn new(device: Device) -> Result<Self> {
+        let [colours, height, width] = IMAGE;
+        let [first, second] = CHANNELS;
+        let pixels = (height / POOL / POOL) * (width / POOL / POOL);
+        Ok(Self {
+            convolutions: [
+                Layer::new(&[first, colours, KERNEL, KERNEL], device)?,
+                Layer::new(&[second, first, KERNEL, KERNEL], device)?,
+            ],
+            hidden: Layer::new(&[HIDDEN, second * pixels], device)?,
+            output: Layer::new(&[CLASSES, HIDDEN], device)?,
+        })
+    }
+
+    /// Scores of all classes for each image of a batch.
+    pub(crate) fn forward(&self, images: &Tensor) -> Result<Tensor> {
+        let mut features = images.shallow_clone();
+        for layer in &self.convolutions {
+            let padding = KERNEL / 2;
+            features = features.f_conv2d(&layer.weight, Some(&layer.bias), 1, padding, 1, 1)?.f_relu()?;
+            features = features.f_max_pool2d(POOL, POOL, 0, 1, false)?;
+        }
+        let hidden = features.f_flatten(1, -1)?.f_linear(&self.hidden.weight, Some(&self.hidden.bias))?.f_relu()?;
+        Ok(hidden.f_linear(&self.output.weight, Some(&self.output.bias))?)
+    }
+
+    /// All that is trained, in the order of the layers.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Tensor> {
+        self.layers().flat_map(|layer| [&layer.weight, &layer.bias])
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.convolutions.iter().chain([&self.hidden, &self.output])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_as_many_parameters_as_in_pytorch() {
+        tch::manual_seed(0);
+        let network = Network::new(Device::Cpu).unwrap();
+        // (3·9+1)·32 + (32·9+1)·64 + (65536+1)·512 + (512+1)·10, also what
+        // sum(p.numel() for p in model.parameters()) says in PyTorch 2.11.
+        assert_eq!(network.parameters().map(|parameter| parameter.numel()).sum::<usize>(), 33_579_466);
+    }
+
+    #[test]
+    fn each_layer_is_drawn_as_pytorch_draws_it() {
+        tch::manual_seed(0);
+        let network = Network::new(Device::Cpu).unwrap();
+        // The uniform distribution on ±b has mean 0 and standard deviation b/√3; b = 1/√fan_in by torch.nn.init.
+        for (layer, fan_in) in network.layers().zip([27.0_f64, 288.0, 65_536.0, 512.0]) {
+            let bound = fan_in.powf(-0.5);
+            let deviation = bound / 3.0_f64.sqrt();
+            let count = layer.weight.numel() as f64;
+            let mean = layer.weight.mean(Kind::Double).double_value(&[]);
+            let spread = layer.weight.to_kind(Kind::Double).std(true).double_value(&[]);
+            // Five standard errors; a uniform sample's standard deviation varies by √(0.2/n) of itself.
+            assert!(mean.abs() < 5.0 * deviation / count.sqrt(), "fan-in {fan_in}: mean {mean}");
+            assert!(
+                (spread / deviation - 1.0).abs() < 5.0 * (0.2 / count).sqrt(),
+                "fan-in {fan_in}: deviation {spread}"
+            );
+            for tensor in [&layer.weight, &layer.bias] {
+                // The largest of n even draws stays below x of the bound with probability xⁿ; here one in a million.
+                let unlikely = 1e-6_f64.powf(1.0 / tensor.numel() as f64);
+                let widest = tensor.abs().max().double_value(&[]) / bound;
+                assert!((unlikely..1.000_001).contains(&widest), "fan-in {fan_in}: {widest} of the bound");
+            }
+        }
+    }
+}
