@@ -43,7 +43,7 @@ pub struct Report {
     pub markdown: String,
     /// In the order in which they appear.
     pub charts: Vec<Chart>,
-    /// Labels and values for an index of environments.
+    /// Labels and values for an index of environments, as plain text.
     pub key_figures: Vec<(String, String)>,
 }
 

@@ -25,7 +25,15 @@ struct Sentence {
     n: usize,
     figures: String,
     verdicts: String,
+    cautions: String,
     quick: bool,
+}
+
+/// Variables of the phrases `clause.*`.
+#[derive(Serialize)]
+struct Clause {
+    limit: String,
+    n: usize,
 }
 
 /// The sentence on top of the report.
@@ -42,11 +50,17 @@ pub(super) fn of_case(context: &Context<'_>, case: &CaseSummary) -> Result<CaseS
     Ok(CaseSentence { sentence: sentence(context, case, phrase)?, cautions })
 }
 
-/// Labels and values for the site's index, of the leading case.
+/// Labels and values for the site's index, of the leading case; as text, not Markdown.
 pub(crate) fn key_figures(context: &Context<'_>) -> Result<Vec<(String, String)>> {
     let Some(case) = leading(context.summary) else { return Ok(Vec::new()) };
-    let figures = FIGURES.iter().filter_map(|metric| case.metric(*metric));
-    figures.map(|figure| Ok((context.label(figure.metric)?, context.mean(figure)))).collect()
+    let mut rows = vec![
+        (context.words.get("case")?.to_owned(), escape::line(&case.name)),
+        (context.words.get("finished")?.to_owned(), case.finished().to_string()),
+    ];
+    for figure in FIGURES.iter().filter_map(|metric| case.metric(*metric)) {
+        rows.push((context.label(figure.metric)?, context.mean(figure)));
+    }
+    Ok(rows)
 }
 
 /// The case that stands for the environment: the finished one with the most CPU time, idling aside.
@@ -65,21 +79,23 @@ fn leading(summary: &EnvironmentSummary) -> Option<&CaseSummary> {
 fn sentence(context: &Context<'_>, case: &CaseSummary, phrase: &str) -> Result<String> {
     let mut figures = Vec::new();
     for figure in FIGURES.iter().filter_map(|metric| case.metric(*metric)) {
-        let label = context.words.fill(&format!("clause.{}", figure.metric.key()), &context.wholes())?;
+        let clause = Clause { limit: context.wholes().limit, n: figure.n };
+        let label = context.words.fill(&format!("clause.{}", figure.metric.key()), &clause)?;
         figures.push(format!("{label}{}", context.mean(figure)));
     }
-    let bands = finding::build(context, case)?;
-    let verdicts: Vec<String> = bands
-        .into_iter()
-        .filter(|finding| !finding.caution && !finding.short.is_empty())
-        .map(|finding| finding.short)
-        .collect();
+    let found = finding::build(context, case)?;
+    let comma = context.words.get("comma")?;
+    let shorts = |caution: bool| {
+        let wanted = found.iter().filter(|finding| finding.caution == caution && !finding.short.is_empty());
+        wanted.map(|finding| finding.short.as_str()).collect::<Vec<_>>().join(comma)
+    };
     let sentence = Sentence {
         case: escape::text(&case.name),
         environment: escape::text(&context.summary.name),
         n: case.finished(),
-        figures: figures.join(context.words.get("comma")?),
-        verdicts: verdicts.join(context.words.get("comma")?),
+        figures: figures.join(comma),
+        verdicts: shorts(false),
+        cautions: shorts(true),
         quick: case.settings.get("quick").is_some_and(|quick| quick == "true"),
     };
     context.words.fill(phrase, &sentence)
