@@ -1,3 +1,222 @@
-//! Trace -> summaries: polars expressions and statistics, no text.
+//! Trace -> summaries: what was recorded, as one number a metric and run, statistics over runs, and time courses.
+//!
+//! Rates are over fixed windows of one second from the run's start, so that no result depends on the sampling interval.
+//! A span without readings is a gap and has no windows; a mean over a run rests on counters and is exact.
 
+mod courses;
+mod coverage;
+mod figures;
+mod gpu;
+mod host;
+mod memory;
+mod processes;
+mod readings;
+mod rows;
+mod run;
+mod statistics;
+mod steps;
 pub mod summary;
+#[cfg(test)]
+mod testing;
+mod windows;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, bail};
+
+use self::courses::Courses;
+use self::summary::{CaseSummary, EnvironmentSummary, Metric, RunSummary};
+use crate::trace::{Environment, Run};
+
+/// Sums up an environment, one run at a time.
+///
+/// Runs that did not finish are listed with their own values, but enter no statistics.
+///
+/// # Errors
+/// The environment has no run, or a table of a run cannot be read; which is named.
+pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
+    let Some(newest) = environment.runs.iter().max_by_key(|run| run.record.started_unix_ns) else {
+        bail!("the environment {} has no run", environment.name);
+    };
+    let records = || environment.runs.iter().map(|run| &run.record);
+    let fingerprints: BTreeSet<String> =
+        records().map(|record| serde_json::to_string(&record.fingerprint)).collect::<Result<_, _>>()?;
+    let libraries: BTreeSet<&String> = records().flat_map(|record| &record.libraries).collect();
+    Ok(EnvironmentSummary {
+        name: environment.name.clone(),
+        slug: environment.slug.clone(),
+        fingerprint: newest.record.fingerprint.clone(),
+        fingerprints: fingerprints.len(),
+        limits: newest.record.limits,
+        libraries: libraries.into_iter().cloned().collect(),
+        coverage: coverage::merge(records().flat_map(|record| &record.coverage)),
+        cases: environment
+            .runs
+            .chunk_by(|a, b| a.case_slug == b.case_slug)
+            .map(summarise_case)
+            .collect::<Result<_>>()?,
+    })
+}
+
+/// Sums up the runs of one case.
+fn summarise_case(runs: &[Run]) -> Result<CaseSummary> {
+    let finished = |run: &&Run| run.record.outcome.is_finished();
+    let any_finished = runs.iter().any(|run| finished(&run));
+    let mut courses = Courses::default();
+    let mut cores: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut summaries = Vec::new();
+    for run in runs {
+        let figures = run::figures(run)?;
+        if finished(&run) || !any_finished {
+            courses.add(&figures.windows);
+            figures.cores.iter().for_each(|(core, share)| cores.entry(*core).or_default().push(*share));
+        }
+        summaries.push(summarise_run(run, figures.values));
+    }
+    // A run that was cut may not have told all that a finished one has.
+    let record = &runs.iter().find(finished).unwrap_or(&runs[0]).record;
+    Ok(CaseSummary {
+        name: record.case(),
+        slug: runs[0].case_slug.clone(),
+        workload: record.workload.clone(),
+        settings: record.settings.clone(),
+        effective: record.effective.clone(),
+        command: record.command.clone(),
+        metrics: statistics::over_runs(&summaries),
+        runs: summaries,
+        courses: courses.finish(),
+        cores: cores.into_iter().filter_map(|(core, shares)| statistics::core_usage(core, &shares)).collect(),
+    })
+}
+
+fn summarise_run(run: &Run, values: BTreeMap<Metric, f64>) -> RunSummary {
+    let record = &run.record;
+    RunSummary {
+        run: record.run,
+        outcome: record.outcome,
+        started_unix_ns: record.started_unix_ns,
+        interval_ns: record.interval_ns,
+        survivors: record.survivors.clone(),
+        events: record.events.clone(),
+        output_tail: record.output_tail.clone(),
+        recorder: record.recorder,
+        values,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::summary::Quantity;
+    use super::testing::{Recorded, SECOND, record, store, ticks};
+    use super::*;
+    use crate::trace::RunRecord;
+    use crate::trace::run::Outcome;
+    use crate::trace::tables::{Host, ProcessSample};
+
+    /// Adds a run whose root uses `cores` cores for as long as it lasts.
+    fn add(recorded: &mut Recorded, case: &str, number: u32, seconds: i64, cores: i64, outcome: Outcome) {
+        let record = RunRecord {
+            run: number,
+            started_unix_ns: i64::from(number),
+            outcome,
+            duration_ns: Some(seconds * SECOND),
+            libraries: vec![format!("lib{cores}.so"), "libc.so".into()],
+            ..record()
+        };
+        let run = recorded.run(case, record);
+        let row = |t_ns: i64| ProcessSample { t_ns, cpu_ns: Some(t_ns * cores), ..ProcessSample::default() };
+        store(run, ticks(SECOND / 10, seconds * SECOND).map(row));
+    }
+
+    #[test]
+    fn finished_runs_enter_the_statistics_and_failed_ones_are_listed() {
+        let mut recorded = Recorded::new();
+        for (number, seconds) in [(1, 4), (2, 6), (3, 5)] {
+            add(&mut recorded, "a", number, seconds, 1, Outcome::Finished);
+        }
+        add(&mut recorded, "a", 4, 100, 2, Outcome::Failed { exit_code: 3 });
+        let case = &summarise(&recorded.environment).unwrap().cases[0];
+        assert_eq!((case.runs.len(), case.finished()), (4, 3));
+        assert_eq!(case.runs[3].values[&Metric::Duration], 100.0);
+        let duration = case.metric(Metric::Duration).unwrap();
+        assert_eq!((duration.n, duration.mean, duration.min, duration.max), (3, 5.0, 4.0, 6.0));
+        // scipy.stats.t.interval(0.95, 2, 5, scipy.stats.sem([4, 6, 5]))
+        let (low, high) = duration.ci95.unwrap();
+        assert!((low - 2.5158622882496697).abs() < 1e-9 && (high - 7.48413771175033).abs() < 1e-9, "{low} {high}");
+        let course = case.course(Quantity::RunCpu).unwrap();
+        assert_eq!((course.runs, course.points.len()), (3, 5));
+        assert!(course.points.iter().all(|point| (point.max - 0.5).abs() < 1e-9));
+        assert!(case.metric(Metric::GpuEnergy).is_none() && case.metric(Metric::CpuTime).is_none());
+    }
+
+    #[test]
+    fn what_outlives_the_root_is_in_no_course() {
+        let mut recorded = Recorded::new();
+        add(&mut recorded, "a", 1, 6, 1, Outcome::Finished);
+        recorded.environment.runs[0].record.duration_ns = Some(4_200_000_000);
+        let case = &summarise(&recorded.environment).unwrap().cases[0];
+        assert_eq!(case.course(Quantity::RunCpu).unwrap().points.len(), 4);
+    }
+
+    #[test]
+    fn one_run_has_no_interval() {
+        let mut recorded = Recorded::new();
+        add(&mut recorded, "a", 1, 4, 1, Outcome::Finished);
+        let case = &summarise(&recorded.environment).unwrap().cases[0];
+        let peak = case.metric(Metric::CpuUsageMax).unwrap();
+        assert_eq!((peak.n, peak.ci95), (1, None));
+        assert!((peak.mean - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_no_run_finished_the_courses_show_what_was_kept() {
+        let mut recorded = Recorded::new();
+        add(&mut recorded, "a", 1, 4, 1, Outcome::Incomplete);
+        let case = &summarise(&recorded.environment).unwrap().cases[0];
+        assert!(case.metrics.is_empty());
+        assert_eq!(case.course(Quantity::RunCpu).unwrap().points.len(), 4);
+    }
+
+    #[test]
+    fn cases_stay_apart_and_what_the_runs_share_is_merged() {
+        let mut recorded = Recorded::new();
+        add(&mut recorded, "b", 1, 2, 1, Outcome::Finished);
+        add(&mut recorded, "b", 2, 2, 1, Outcome::Finished);
+        add(&mut recorded, "a", 1, 2, 2, Outcome::Finished);
+        recorded.environment.runs[1].record.fingerprint.insert("os".into(), "b".into());
+        let summary = summarise(&recorded.environment).unwrap();
+        let cases: Vec<_> = summary.cases.iter().map(|case| (case.slug.as_str(), case.runs.len())).collect();
+        assert_eq!(cases, [("b", 2), ("a", 1)]);
+        assert_eq!(summary.libraries, ["lib1.so", "lib2.so", "libc.so"]);
+        assert_eq!((summary.fingerprints, &summary.fingerprint["os"]), (2, &"b".into()));
+    }
+
+    #[test]
+    fn a_run_without_tables_has_what_its_record_tells() {
+        let mut recorded = Recorded::new();
+        let mut bare = record();
+        bare.cpu.rusage_user_ns = Some(4 * SECOND);
+        bare.cpu.rusage_system_ns = Some(SECOND);
+        recorded.run("a", bare);
+        let case = &summarise(&recorded.environment).unwrap().cases[0];
+        let values = [(Metric::Duration, 10.0), (Metric::CpuTime, 5.0), (Metric::CpuUsage, 0.25)];
+        assert_eq!(case.runs[0].values, BTreeMap::from(values));
+        assert!(case.courses.is_empty() && case.cores.is_empty());
+    }
+
+    #[test]
+    fn a_damaged_table_is_named() {
+        let mut recorded = Recorded::new();
+        let run = recorded.run("a", record());
+        store(run, [Host::default()]);
+        let path = run.dir.join("host.parquet");
+        std::fs::write(&path, "PAR1").unwrap();
+        let message = format!("{:#}", summarise(&recorded.environment).unwrap_err());
+        assert!(message.contains(path.to_str().unwrap()), "{message}");
+    }
+
+    #[test]
+    fn an_environment_without_runs_is_an_error() {
+        assert!(summarise(&Recorded::new().environment).unwrap_err().to_string().contains("test"));
+    }
+}

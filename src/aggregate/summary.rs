@@ -75,6 +75,8 @@ pub struct MetricSummary {
 }
 
 /// A quantity over time, in windows of one second from the run's start: mean, least and greatest over runs.
+///
+/// Only windows that at least half of the runs have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
     pub quantity: Quantity,
@@ -83,7 +85,7 @@ pub struct Course {
     pub points: Vec<Point>,
 }
 
-/// One window. A window that no run measured has no point: a gap is a gap.
+/// One window. A window that was not measured has no point: a gap is a gap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Middle of the window, seconds since the run's start.
@@ -159,15 +161,17 @@ macro_rules! metrics {
 metrics! {
     /// Root process start to exit.
     Duration = "duration", Second;
-    /// Time of the `train` phase, by the workload's own steps.
+    /// Time in the `train` phase: from its beginning to that of another phase, else to the last step's end.
     TrainTime = "train_time", Second;
-    /// Mean time of an epoch within the `train` phase.
+    /// Mean time of an epoch within the `train` phase: from its beginning, or the end of the epoch before, to the end
+    /// of the epoch's last step.
     EpochTime = "epoch_time", Second;
-    /// Samples of all ranks over the time of the `train` phase, the first epoch's first two steps (warm-up) left out.
+    /// Samples of all ranks in all training steps after the first two (warm-up), over the time from the end of the
+    /// second step to the end of the last; from three steps on.
     Throughput = "throughput", SamplesPerSecond;
     /// Median time of a step, warm-up left out.
     StepTime = "step_time", Second;
-    /// Share of the steps' time that was spent waiting for data.
+    /// Share of the steps' time that was spent waiting for data, warm-up left out.
     DataWait = "data_wait", Ratio;
     /// CPU time of the tree: the greater of process clocks and rusage.
     CpuTime = "cpu_time", Second;
@@ -175,7 +179,7 @@ metrics! {
     CpuUsage = "cpu_usage", Ratio;
     /// Greatest [`Quantity::RunCpu`] of any full window of one second.
     CpuUsageMax = "cpu_usage_max", Ratio;
-    /// 95th percentile of [`Quantity::RunCpu`] over full windows of one second.
+    /// 95th percentile of [`Quantity::RunCpu`] over full windows of one second, interpolated linearly between ranks.
     CpuUsageP95 = "cpu_usage_p95", Ratio;
     /// Busy share of all cores of the host over the run.
     HostCpu = "host_cpu", Ratio;
@@ -183,7 +187,7 @@ metrics! {
     IoWait = "io_wait", Ratio;
     /// Share of all cores' time that the hypervisor gave to others.
     Steal = "steal", Ratio;
-    /// Busy share of all cores by neither the run nor the recorder.
+    /// Busy share of all cores by neither the run nor the recorder; 0 where the difference is below it.
     ForeignCpu = "foreign_cpu", Ratio;
     /// Cores that were above 85 % in at least half of the full one-second windows.
     CoresAbove85 = "cores_above_85", Count;
@@ -211,7 +215,8 @@ metrics! {
     DiskRead = "disk_read", Bytes;
     /// Bytes that the tree wrote to storage.
     DiskWritten = "disk_written", Bytes;
-    /// Mean NVML utilisation over time, mean of all GPUs that the run used.
+    /// Mean NVML utilisation over time, mean of the GPUs that the run's own processes held memory on; of all GPUs where
+    /// none shows any, because a driver may not tell whose memory is whose.
     GpuUtilisation = "gpu_utilisation", Ratio;
     /// Greatest memory in use on any one GPU.
     GpuMemoryPeak = "gpu_memory_peak", Bytes;

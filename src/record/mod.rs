@@ -1,1 +1,24 @@
-//! record
+//! Fills a trace: starts a command several times over, and samples the machine and the command's process tree.
+//!
+//! ```text
+//! plan ── session ── run ── watch ── probe/*
+//!                     │       └ clock, signals, steps
+//!                     └ child, output, journal (in `trace`)
+//! ```
+
+pub mod cgroup;
+pub mod child;
+pub mod clock;
+pub mod fingerprint;
+pub mod mask;
+pub mod output;
+pub mod plan;
+pub mod probe;
+pub mod progress;
+pub mod run;
+pub mod session;
+pub mod signals;
+pub mod source;
+pub mod steps;
+pub mod stop;
+pub mod watch;

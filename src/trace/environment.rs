@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use anyhow::{Context, Result};
-use polars::prelude::*;
+use polars::prelude::{Column, DataFrame, KeyValueMetadata, ParquetWriter};
 use serde_json::json;
 
 use super::layout::{ENVIRONMENT_FILE, RUNS_FILE, fnv1a};

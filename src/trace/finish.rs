@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::journal;
-use super::layout::{JOURNAL_FILE, RUN_FILE};
+use super::layout::{JOURNAL_FILE, RUN_FILE, STEPS_FILE};
 use super::run::{Outcome, RunRecord};
 use super::tables::Sinks;
 use crate::files;
@@ -35,7 +35,11 @@ pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
         record.events.push(format!("{skipped} line(s) of the journal were cut or unknown and are left out"));
     }
     write_record(folder, record)?;
-    fs::remove_file(&journal).with_context(|| format!("cannot remove {}", journal.display()))
+    let steps = folder.join(STEPS_FILE);
+    for temporary in [&steps, &journal].into_iter().filter(|path| path.exists()) {
+        fs::remove_file(temporary).with_context(|| format!("cannot remove {}", temporary.display()))?;
+    }
+    Ok(())
 }
 
 /// Completes a run whose recorder died, and marks it incomplete. The caller holds the environment's lock, or knows

@@ -6,6 +6,8 @@ pub const ENVIRONMENT_FILE: &str = "environment.json";
 pub const RUNS_FILE: &str = "runs.parquet";
 pub const RUN_FILE: &str = "run.json";
 pub const JOURNAL_FILE: &str = "journal.jsonl";
+/// What the workload appends to while it runs; the recorder moves it into the journal.
+pub const STEPS_FILE: &str = "steps.jsonl";
 pub const LOCK_FILE: &str = ".lock";
 
 /// `environment=<slug>` below the folder of traces.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use polars::prelude::LazyFrame;
 
+use super::environment::write_derived;
 use super::layout::{JOURNAL_FILE, RUN_FILE};
 use super::lock::Lock;
 use super::run::RunRecord;
@@ -61,14 +62,13 @@ impl Trace {
         }
         let mut trace = Trace { environments: Vec::new(), recording: Vec::new() };
         let dirs = match partition(folder, "environment") {
-            Some(slug) => vec![(slug, folder.to_owned())],
-            None => partitions(folder, "environment")?,
+            Some(_) => vec![folder.to_owned()],
+            None => partitions(folder, "environment")?.into_iter().map(|(_, dir)| dir).collect(),
         };
-        for (slug, dir) in dirs {
-            let runs = trace.open_runs(&dir)?;
-            if let Some(first) = runs.first() {
-                trace.environments.push(Environment { name: first.record.environment.clone(), slug, dir, runs });
-            }
+        for dir in dirs {
+            let opened = open_environment(&dir)?;
+            trace.environments.extend(opened.environment);
+            trace.recording.extend(opened.recording);
         }
         if trace.environments.is_empty() {
             match trace.recording.first() {
@@ -78,30 +78,58 @@ impl Trace {
         }
         Ok(trace)
     }
+}
 
-    fn open_runs(&mut self, environment: &Path) -> Result<Vec<Run>> {
-        let mut runs = Vec::new();
-        for (case_slug, case) in partitions(environment, "case")? {
-            for (_, run) in partitions(&case, "run")? {
-                for (node, dir) in partitions(&run, "node")? {
-                    if node != "0" {
-                        bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
+/// What an environment's folder holds.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// `None` where no run has been recorded.
+    pub environment: Option<Environment>,
+    /// Runs that are being recorded right now.
+    pub recording: Vec<PathBuf>,
+}
+
+/// Opens the folder of one environment, and finishes runs whose recorder died.
+///
+/// # Errors
+/// A run cannot be read or finished; its file is named.
+pub fn open_environment(folder: &Path) -> Result<Opened> {
+    let (mut runs, mut recording, mut recovered) = (Vec::new(), Vec::new(), false);
+    for (case_slug, case) in partitions(folder, "case")? {
+        for (_, run) in partitions(&case, "run")? {
+            for (node, dir) in partitions(&run, "node")? {
+                if node != "0" {
+                    bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
+                }
+                match open_run(folder, &dir, &case_slug)? {
+                    Found::Run(run) => runs.push(*run),
+                    Found::Recovered(run) => {
+                        recovered = true;
+                        runs.push(*run);
                     }
-                    match open_run(environment, &dir, &case_slug)? {
-                        Found::Run(run) => runs.push(*run),
-                        Found::BeingRecorded => self.recording.push(dir),
-                        Found::Nothing => {}
-                    }
+                    Found::BeingRecorded => recording.push(dir),
+                    Found::Nothing => {}
                 }
             }
         }
-        sort(&mut runs);
-        Ok(runs)
     }
+    sort(&mut runs);
+    let environment = runs.first().map(|first| first.record.environment.clone()).map(|name| Environment {
+        name,
+        slug: partition(folder, "environment").unwrap_or_default(),
+        dir: folder.to_owned(),
+        runs,
+    });
+    if let Some(environment) = environment.as_ref().filter(|_| recovered) {
+        write_derived(environment)?;
+    }
+    Ok(Opened { environment, recording })
 }
 
 enum Found {
     Run(Box<Run>),
+    /// Its recorder died; it has just been finished, so the derived files do not know it yet.
+    Recovered(Box<Run>),
     BeingRecorded,
     /// The recorder died before it had written anything.
     Nothing,
@@ -112,13 +140,15 @@ fn open_run(environment: &Path, dir: &Path, case_slug: &str) -> Result<Found> {
     if !path.exists() {
         return Ok(Found::Nothing);
     }
-    let mut record = RunRecord::read(&path)?;
-    if dir.join(JOURNAL_FILE).exists() {
-        let Some(_lock) = Lock::try_take(environment)? else { return Ok(Found::BeingRecorded) };
-        finish::recover(dir, &mut record)
-            .with_context(|| format!("cannot finish the run in {}, whose recording was cut", dir.display()))?;
+    let record = RunRecord::read(&path)?;
+    let mut run = Box::new(Run { dir: dir.to_owned(), case_slug: case_slug.to_owned(), record });
+    if !dir.join(JOURNAL_FILE).exists() {
+        return Ok(Found::Run(run));
     }
-    Ok(Found::Run(Box::new(Run { dir: dir.to_owned(), case_slug: case_slug.to_owned(), record })))
+    let Some(_lock) = Lock::try_take(environment)? else { return Ok(Found::BeingRecorded) };
+    finish::recover(dir, &mut run.record)
+        .with_context(|| format!("cannot finish the run in {}, whose recording was cut", dir.display()))?;
+    Ok(Found::Recovered(run))
 }
 
 /// Cases in the order in which they were first recorded, their runs by number.

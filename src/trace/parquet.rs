@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use polars::io::parquet::write::BatchedWriter;
-use polars::prelude::*;
+use polars::prelude::{
+    DataFrame, DataType, Expr, HiveOptions, KeyValueMetadata, LazyFrame, NULL, ParquetCompression, ParquetReader,
+    ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
+};
 
 use super::table::{Buffer, Kind, Table};
 use super::version::{self, SCHEMA_VERSION};
@@ -120,7 +123,8 @@ pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
         hive_options: HiveOptions { enabled: Some(false), ..HiveOptions::default() },
         ..ScanArgsParquet::default()
     };
-    let scan = LazyFrame::scan_parquet(path.as_path().into(), options)
+    let scan = PlRefPath::try_from_path(&path)
+        .and_then(|path| LazyFrame::scan_parquet(path, options))
         .with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Some(scan.select(columns)))
 }

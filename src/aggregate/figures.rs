@@ -1,0 +1,31 @@
+//! What is worked out of one run.
+
+use std::collections::BTreeMap;
+
+use super::summary::{Metric, Quantity};
+
+/// One number a metric, the windows of each quantity, and the busy share of each core.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) values: BTreeMap<Metric, f64>,
+    /// By the number of the window.
+    pub(super) windows: BTreeMap<Quantity, BTreeMap<i64, f64>>,
+    pub(super) cores: BTreeMap<u32, f64>,
+}
+
+impl Figures {
+    /// Keeps a value; what is absent, or no number, stays absent.
+    pub(super) fn set(&mut self, metric: Metric, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.values.insert(metric, value);
+        }
+    }
+
+    /// Keeps the windows of a quantity, where there are any; what is no number is left out.
+    pub(super) fn set_windows(&mut self, quantity: Quantity, mut windows: BTreeMap<i64, f64>) {
+        windows.retain(|_, value| value.is_finite());
+        if !windows.is_empty() {
+            self.windows.insert(quantity, windows);
+        }
+    }
+}

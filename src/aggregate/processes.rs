@@ -1,0 +1,194 @@
+//! Figures of the run's process tree, from the samples of its processes.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use polars::prelude::*;
+
+use super::figures::Figures;
+use super::readings::{greatest, sum};
+use super::rows::each_row;
+use super::summary::{Metric, Quantity};
+use super::windows::{WINDOW_NS, Windows, longest_step_ns};
+use crate::trace::RunRecord;
+
+/// The tree while its samples are read.
+struct Tree {
+    longest_step_ns: i64,
+    processes: BTreeMap<i64, Process>,
+    cpu: Windows,
+    rss: Windows,
+    /// Change of the tree's number of threads at a moment.
+    threads: Vec<(i64, i64)>,
+    last_ns: i64,
+}
+
+/// What is kept of one process.
+struct Process {
+    first_ns: i64,
+    last_ns: i64,
+    cpu: (i64, f64),
+    /// Since when resident memory is what it is.
+    rss: Option<(i64, f64)>,
+    /// When resident memory could no longer be read: the process had ended, or was a zombie.
+    left_ns: Option<i64>,
+    threads: Option<f64>,
+    rss_peak: Option<f64>,
+    virtual_peak: Option<f64>,
+    read: Option<f64>,
+    written: Option<f64>,
+}
+
+/// Sums up the `process_sample` table; `starts` tells when each process started (see [`starts`]).
+///
+/// The tree's CPU time is the sum over processes of their own CPU clocks. A clock is 0 when its process starts, is
+/// interpolated between samples, and keeps its last value after the process has ended.
+///
+/// Resident memory keeps its value until the next sample, and the first sample stands for the time since the process
+/// started. It is zero from the first sample that no longer has it (a last reading of the clock, or a zombie). Where
+/// there is none such, a process has ended after its last sample if the table goes on for longer than an unchanged
+/// process would stay silent; that sample then holds for one sampling interval.
+///
+/// # Errors
+/// The table cannot be read.
+pub(super) fn tree(
+    samples: LazyFrame,
+    starts: &BTreeMap<i64, i64>,
+    record: &RunRecord,
+    figures: &mut Figures,
+) -> Result<()> {
+    let mut tree = Tree::new(longest_step_ns(record.interval_ns));
+    let columns = ["cpu_ns", "rss_bytes", "threads", "rss_peak_bytes", "virtual_bytes", "read_bytes", "written_bytes"];
+    each_row(samples, ["t_ns", "process"], columns.map(col), |[t, process], values| {
+        // The root exists, stopped, before the run starts, and the kernel tells starts in ticks.
+        let start_ns = starts.get(&process).map_or(t, |start| t.min(*start).max(0));
+        tree.push(t, process, start_ns, values);
+    })?;
+    tree.hold_to_the_end(record.interval_ns);
+    tree.report(record, figures);
+    Ok(())
+}
+
+/// When each process started, by its number, in nanoseconds since the run's start.
+///
+/// # Errors
+/// The table cannot be read.
+pub(super) fn starts(processes: LazyFrame) -> Result<BTreeMap<i64, i64>> {
+    let mut starts = BTreeMap::new();
+    each_row(processes, ["process"], [col("start_ns")], |[process], [start]| {
+        starts.extend(start.map(|start| (process, start as i64)));
+    })?;
+    Ok(starts)
+}
+
+impl Tree {
+    fn new(longest_step_ns: i64) -> Self {
+        Self {
+            longest_step_ns,
+            processes: BTreeMap::new(),
+            cpu: Windows::from_start(longest_step_ns),
+            rss: Windows::from_start(longest_step_ns),
+            threads: Vec::new(),
+            last_ns: 0,
+        }
+    }
+
+    fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 7]) {
+        let [cpu, rss, threads, rss_peak, virtual_peak, read, written] = values;
+        let process = self.processes.entry(process).or_insert_with(|| Process::new(t_ns, start_ns));
+        self.last_ns = self.last_ns.max(t_ns);
+        process.last_ns = process.last_ns.max(t_ns);
+        if let Some(cpu) = cpu {
+            let (from_ns, before) = std::mem::replace(&mut process.cpu, (t_ns, cpu));
+            if cpu >= before {
+                self.cpu.add(from_ns, t_ns, cpu - before);
+            } else {
+                self.cpu.void(from_ns, t_ns);
+            }
+            self.cpu.reach(t_ns);
+        }
+        if let Some(rss) = rss {
+            hold(&mut self.rss, process.rss.replace((t_ns, rss)).or(Some((start_ns, rss))), t_ns);
+            self.rss.reach(t_ns);
+            process.left_ns = None;
+        } else if process.rss.is_some() {
+            process.left_ns = process.left_ns.or(Some(t_ns));
+        }
+        if let Some(threads) = threads {
+            let before = process.threads.replace(threads).unwrap_or_default();
+            if threads != before {
+                self.threads.push((t_ns, (threads - before) as i64));
+            }
+        }
+        // The greatest value so far: a last reading of a process that is just ending must not take anything back.
+        process.rss_peak = greatest([process.rss_peak, rss_peak].into_iter());
+        process.virtual_peak = greatest([process.virtual_peak, virtual_peak].into_iter());
+        process.read = greatest([process.read, read].into_iter());
+        process.written = greatest([process.written, written].into_iter());
+    }
+
+    /// Lets the last readings of resident memory hold: to the end of the table where the process was still alive then.
+    fn hold_to_the_end(&mut self, interval_ns: i64) {
+        for process in self.processes.values() {
+            let alive = self.last_ns.saturating_sub(process.last_ns) <= self.longest_step_ns;
+            let silent_ns = if alive { self.last_ns } else { process.last_ns.saturating_add(interval_ns) };
+            let until_ns = process.left_ns.unwrap_or(silent_ns).min(self.last_ns);
+            hold(&mut self.rss, process.rss, until_ns);
+        }
+    }
+
+    fn report(self, record: &RunRecord, figures: &mut Figures) {
+        let over = |value: fn(&Process) -> Option<f64>| self.processes.values().map(value);
+        figures.set(Metric::MemorySumOfPeaks, sum(over(|process| process.rss_peak)));
+        figures.set(Metric::VirtualPeak, greatest(over(|process| process.virtual_peak)));
+        figures.set(Metric::DiskRead, sum(over(|process| process.read)));
+        figures.set(Metric::DiskWritten, sum(over(|process| process.written)));
+        let gone = |process: &Process| process.last_ns.saturating_add(1);
+        let lives = self.processes.values().flat_map(|process| [(process.first_ns, 1), (gone(process), -1)]).collect();
+        figures.set(Metric::Processes, highest_sum(lives));
+        let ends = self.processes.values().filter_map(|process| Some((gone(process), -process.threads? as i64)));
+        figures.set(Metric::Threads, highest_sum(self.threads.into_iter().chain(ends).collect()));
+        let allowed = WINDOW_NS as f64 * record.limits.cpu_cores;
+        let cpu = self.cpu.full().into_iter().map(|(k, used_ns)| (k, used_ns / allowed)).collect();
+        figures.set_windows(Quantity::RunCpu, cpu);
+        figures.set_windows(Quantity::MemoryRss, self.rss.full());
+    }
+}
+
+impl Process {
+    fn new(first_ns: i64, start_ns: i64) -> Self {
+        Self {
+            first_ns,
+            last_ns: first_ns,
+            cpu: (start_ns, 0.0),
+            rss: None,
+            left_ns: None,
+            threads: None,
+            rss_peak: None,
+            virtual_peak: None,
+            read: None,
+            written: None,
+        }
+    }
+}
+
+/// A reading of resident memory held from its moment to another; nothing where there was no reading.
+fn hold(rss: &mut Windows, reading: Option<(i64, f64)>, until_ns: i64) {
+    if let Some((from_ns, value)) = reading {
+        let span_s = until_ns.saturating_sub(from_ns) as f64 / WINDOW_NS as f64;
+        rss.add(from_ns, until_ns, value * span_s);
+    }
+}
+
+/// Highest running sum of changes, in the order of their moments.
+fn highest_sum(mut changes: Vec<(i64, i64)>) -> Option<f64> {
+    changes.sort_unstable();
+    let sums = changes.iter().scan(0, |sum, (_, change)| {
+        *sum = i64::saturating_add(*sum, *change);
+        Some(*sum)
+    });
+    sums.max().map(|highest| highest as f64)
+}
+
+#[cfg(test)]
+mod tests;

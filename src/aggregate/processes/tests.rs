@@ -1,0 +1,169 @@
+use super::*;
+use crate::aggregate::testing::{SECOND, frame, ns, record, ticks};
+use crate::trace::tables::{self, ProcessSample};
+
+fn measured(rows: Vec<ProcessSample>, starts: &[(i64, f64)], interval_ns: i64) -> Figures {
+    let mut figures = Figures::default();
+    let record = RunRecord { interval_ns, ..record() };
+    let starts = starts.iter().map(|(process, start)| (*process, ns(*start))).collect();
+    tree(frame(rows), &starts, &record, &mut figures).unwrap();
+    figures
+}
+
+fn sample(t_ns: i64, process: i64) -> ProcessSample {
+    ProcessSample { t_ns, process, ..ProcessSample::default() }
+}
+
+/// A root at half a core, and two workers that live from 2.03 s to 7.41 s and use one core each.
+fn forked(interval_ns: i64) -> Vec<ProcessSample> {
+    let mut rows = Vec::new();
+    for t in ticks(interval_ns, 10 * SECOND) {
+        rows.push(ProcessSample { cpu_ns: Some(t / 2), rss_bytes: Some(100), threads: Some(3), ..sample(t, 0) });
+        for worker in (1..=2).filter(|_| t >= ns(2.03) && t <= ns(7.41)) {
+            let cpu_ns = Some(t - ns(2.03));
+            rows.push(ProcessSample { cpu_ns, rss_bytes: Some(50), threads: Some(1), ..sample(t, worker) });
+        }
+    }
+    rows
+}
+
+#[test]
+fn forked_workers_count_with_the_root_at_any_interval() {
+    let starts = [(0, 0.0), (1, 2.03), (2, 2.03)];
+    for interval in [0.1, 0.25] {
+        let figures = measured(forked(ns(interval)), &starts, ns(interval));
+        let cpu = &figures.windows[&Quantity::RunCpu];
+        assert_eq!(cpu.len(), 10);
+        for (k, share) in cpu {
+            // By hand, in cores: the root's half, and for each worker the part of the window in which it lived.
+            // What it used after its last sample is not seen, which is less than one interval of each.
+            let lived = (*k as f64 + 1.0).min(7.41) - (*k as f64).max(2.03);
+            let right = 0.5 + 2.0 * lived.max(0.0);
+            let tolerance = if *k == 7 { 2.0 * interval } else { 1e-6 };
+            assert!((share * 2.0 - right).abs() < tolerance, "{interval} s, window {k}: {share} {right}");
+        }
+        assert_eq!(figures.values[&Metric::Processes], 3.0);
+        assert_eq!(figures.values[&Metric::Threads], 5.0);
+    }
+}
+
+#[test]
+fn a_process_that_ends_half_way_leaves_the_sum_of_memory() {
+    for interval in [0.1, 0.25] {
+        let figures = measured(forked(ns(interval)), &[], ns(interval));
+        let rss = &figures.windows[&Quantity::MemoryRss];
+        assert!([0, 1, 8, 9].iter().all(|k| (rss[k] - 100.0).abs() < 1e-6), "{rss:?}");
+        assert!((3..=6).all(|k| (rss[&k] - 200.0).abs() < 1e-6), "{rss:?}");
+        // It lived for 0.41 s of the window; the last sample holds for one interval.
+        assert!((rss[&7] - (100.0 + 100.0 * 0.41)).abs() <= 100.0 * interval, "{rss:?}");
+    }
+}
+
+#[test]
+fn memory_ends_with_the_sample_that_no_longer_has_it() {
+    let row = |t: f64, process, rss_bytes| ProcessSample { cpu_ns: Some(0), rss_bytes, ..sample(ns(t), process) };
+    let mut rows: Vec<_> = (0..=30).map(|tick| row(f64::from(tick) * 0.1, 0, Some(100))).collect();
+    rows.extend([row(1.0, 1, Some(10)), row(1.75, 1, None), row(2.75, 1, None)]);
+    rows.sort_by_key(|row| row.t_ns);
+    let rss = measured(rows, &[(1, 0.8)], ns(0.1)).windows.remove(&Quantity::MemoryRss).unwrap();
+    // By hand: from its start at 0.8 s to 1.75 s.
+    let right = [100.0 + 10.0 * 0.2, 100.0 + 10.0 * 0.75, 100.0];
+    assert!(rss.values().zip(right).all(|(bytes, right)| (bytes - right).abs() < 1e-6), "{rss:?}");
+}
+
+#[test]
+fn a_process_that_does_not_change_is_written_rarely_and_stays_in_the_sums() {
+    let mut rows = Vec::new();
+    for t in ticks(ns(0.1), ns(9.5)) {
+        rows.push(ProcessSample { cpu_ns: Some(t), rss_bytes: Some(10), ..sample(t, 0) });
+        if t % ns(1.1) == 0 {
+            rows.push(ProcessSample { cpu_ns: Some(7), rss_bytes: Some(1), threads: Some(1), ..sample(t, 1) });
+        }
+    }
+    let figures = measured(rows, &[], ns(0.1));
+    let rss = &figures.windows[&Quantity::MemoryRss];
+    assert!(rss.len() == 9 && rss.values().all(|bytes| (bytes - 11.0).abs() < 1e-9), "{rss:?}");
+    let cpu = &figures.windows[&Quantity::RunCpu];
+    assert!(cpu.values().all(|share| (share - 0.5).abs() < 1e-6), "{cpu:?}");
+}
+
+#[test]
+fn short_workers_never_add_up_to_more_than_they_used() {
+    // One after the other, each 0.2 s at one core, seen once or twice.
+    let mut rows = Vec::new();
+    let mut starts = Vec::new();
+    for worker in 0..50_i64 {
+        let start = worker * ns(0.2) + ns(0.03);
+        starts.push((worker, start as f64 / 1e9));
+        for t in ticks(ns(0.1), 10 * SECOND).filter(|t| (start..start + ns(0.2)).contains(t)) {
+            rows.push(ProcessSample { cpu_ns: Some(t - start), ..sample(t, worker) });
+        }
+    }
+    let cpu = measured(rows, &starts, ns(0.1)).windows.remove(&Quantity::RunCpu).unwrap();
+    assert!(cpu.values().all(|share| *share > 0.3 && *share <= 0.5 + 1e-9), "{cpu:?}");
+}
+
+#[test]
+fn a_clock_that_steps_back_voids_its_windows_only() {
+    let rows = ticks(ns(0.5), 5 * SECOND).map(|t| {
+        let cpu = if t <= 2 * SECOND { t } else { t - ns(2.4) };
+        ProcessSample { cpu_ns: Some(cpu), ..sample(t, 0) }
+    });
+    let cpu = measured(rows.collect(), &[], ns(0.5)).windows.remove(&Quantity::RunCpu).unwrap();
+    assert_eq!(cpu.keys().copied().collect::<Vec<_>>(), [0, 1, 3, 4]);
+    assert!(cpu.values().all(|share| (share - 0.5).abs() < 1e-9), "{cpu:?}");
+}
+
+#[test]
+fn a_gap_in_sampling_has_no_windows() {
+    let rows = ticks(ns(0.1), 10 * SECOND).filter(|t| *t <= 3 * SECOND || *t >= 6 * SECOND).map(|t| ProcessSample {
+        cpu_ns: Some(t),
+        rss_bytes: Some(5),
+        ..sample(t, 0)
+    });
+    let figures = measured(rows.collect(), &[], ns(0.1));
+    for quantity in [Quantity::RunCpu, Quantity::MemoryRss] {
+        let kept: Vec<i64> = figures.windows[&quantity].keys().copied().collect();
+        assert_eq!(kept, [0, 1, 2, 6, 7, 8, 9], "{quantity:?}");
+    }
+}
+
+#[test]
+fn peaks_and_bytes_are_the_greatest_so_far_summed_over_processes() {
+    let row = |t: f64, process, peak, read| ProcessSample {
+        rss_peak_bytes: Some(peak),
+        virtual_bytes: Some(peak * 10),
+        read_bytes: read,
+        ..sample(ns(t), process)
+    };
+    // The last reading of process 0 is that of a process on its way out.
+    let rows = vec![row(0.0, 0, 30, Some(5)), row(0.1, 0, 40, Some(9)), row(0.1, 1, 7, None), row(0.2, 0, 0, Some(0))];
+    let values = measured(rows, &[], ns(0.1)).values;
+    assert_eq!(values[&Metric::MemorySumOfPeaks], 47.0);
+    assert_eq!(values[&Metric::VirtualPeak], 400.0);
+    assert_eq!((values[&Metric::DiskRead], values.get(&Metric::DiskWritten)), (9.0, None));
+}
+
+#[test]
+fn processes_that_follow_each_other_are_not_there_at_once() {
+    let rows = vec![sample(0, 0), sample(ns(0.1), 0), sample(ns(0.2), 1), sample(ns(0.3), 1)];
+    let figures = measured(rows, &[], ns(0.1));
+    assert_eq!(figures.values, BTreeMap::from([(Metric::Processes, 1.0)]));
+    assert!(figures.windows.is_empty());
+}
+
+#[test]
+fn starts_are_read_from_the_identities() {
+    let rows = [
+        tables::Process { process: 0, start_ns: Some(0), ..tables::Process::default() },
+        tables::Process { process: 1, start_ns: Some(50), ..tables::Process::default() },
+        tables::Process { process: 2, ..tables::Process::default() },
+    ];
+    assert_eq!(starts(frame(rows)).unwrap(), BTreeMap::from([(0, 0), (1, 50)]));
+}
+
+#[test]
+fn an_empty_table_gives_nothing() {
+    let figures = measured(Vec::new(), &[], ns(0.1));
+    assert!(figures.values.is_empty() && figures.windows.is_empty());
+}

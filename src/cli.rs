@@ -1,0 +1,154 @@
+//! The command line: definitions and their tests, nothing else.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Measures what a PyTorch environment really uses, and writes a bilingual report that others can check.
+#[derive(Debug, Parser)]
+#[command(name = "shice", version, about, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  shice record --env laptop --quick idle small-cnn
+  shice record --env laptop --workload resnet50 -- python train.py --epochs 1
+  shice list traces
+  shice render traces --out site";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run workloads several times and save raw traces.
+    Record(RecordArgs),
+    /// Turn traces into a bilingual report: HTML, Markdown and charts.
+    Render(RenderArgs),
+    /// Show what a folder of traces holds.
+    List(ListArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Name of the environment: one machine and one software image.
+    #[arg(long = "env", value_name = "NAME")]
+    pub(crate) environment: String,
+
+    /// Shipped workloads to record: idle, small-cnn.
+    #[arg(value_name = "WORKLOAD", conflicts_with = "workload")]
+    pub(crate) workloads: Vec<String>,
+
+    /// Name for a command of your own, which follows after `--`.
+    #[arg(long, value_name = "NAME", requires = "own_command")]
+    pub(crate) workload: Option<String>,
+
+    /// The command of your own.
+    #[arg(last = true, value_name = "COMMAND", requires = "workload", id = "own_command")]
+    pub(crate) command: Vec<String>,
+
+    /// Device to run on: cpu, cuda:0, … Several, separated by commas, are recorded one after the other.
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    pub(crate) device: Vec<String>,
+
+    /// A setting of the workload, passed on as `--KEY VALUE`; for a command of your own it only labels the case.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<(String, String)>,
+
+    /// Shorten the workloads' data, never the network: minutes on two cores.
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// How many times each case is run.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) repeats: u32,
+
+    /// Time between samples of host and processes.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
+    pub(crate) interval: Duration,
+
+    /// Folder of traces to write into.
+    #[arg(long, value_name = "FOLDER", default_value = "traces")]
+    pub(crate) out: PathBuf,
+
+    /// Add runs to cases that are recorded already, also on a machine that has changed.
+    #[arg(long)]
+    pub(crate) append: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// Folder of traces, or of one environment.
+    #[arg(default_value = "traces")]
+    pub(crate) traces: PathBuf,
+
+    /// Folder of the report.
+    #[arg(long, value_name = "FOLDER", default_value = "site")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Folder of traces, or of one environment.
+    #[arg(default_value = "traces")]
+    pub(crate) traces: PathBuf,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as threads=2")?;
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if key.is_empty() || !key.chars().all(plain) || key.starts_with('-') {
+        return Err(format!("{key:?} is no key; keys are like batch-size: lower-case letters, digits and hyphens"));
+    }
+    if value.is_empty() || value.chars().any(char::is_control) {
+        return Err(format!("the value of {key:?} is empty or holds a control character"));
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_two_hyphens_is_the_users_command() {
+        let words = ["shice", "record", "--env", "a", "--workload", "mine", "--", "python", "train.py", "--env", "x"];
+        let Command::Record(args) = Cli::parse_from(words).command else { panic!("no record") };
+        assert_eq!(args.command, ["python", "train.py", "--env", "x"]);
+        assert!(args.workloads.is_empty());
+    }
+
+    #[test]
+    fn several_devices_and_settings_are_taken_apart() {
+        let words = ["shice", "record", "--env", "a", "--device", "cpu,cuda:0", "--set", "threads=2", "small-cnn"];
+        let Command::Record(args) = Cli::parse_from(words).command else { panic!("no record") };
+        assert_eq!(args.device, ["cpu", "cuda:0"]);
+        assert_eq!(args.settings, [("threads".to_owned(), "2".to_owned())]);
+        assert_eq!((args.repeats, args.interval), (5, Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn a_command_without_a_name_and_a_name_without_a_command_are_refused() {
+        for words in [
+            ["shice", "record", "--env", "a", "--", "true"].as_slice(),
+            &["shice", "record", "--env", "a", "--workload", "x"],
+        ] {
+            assert!(Cli::try_parse_from(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_setting_without_a_value_is_refused() {
+        for text in ["threads", "=2", "Threads=2", "threads=", "--threads=2"] {
+            assert!(setting(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `shice list`: what a folder of traces holds, as plain text.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::trace::open::Environment;
+use crate::trace::{Run, Trace};
+
+/// Prints environments, their cases, and how their runs ended.
+///
+/// # Errors
+/// The folder holds no trace, or one cannot be read.
+pub fn run(traces: &Path) -> Result<u8> {
+    let trace = Trace::open(traces)?;
+    let mut text: String = trace.environments.iter().map(environment).collect();
+    for run in &trace.recording {
+        text += &format!("being recorded: {}\n", run.display());
+    }
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(0)
+}
+
+fn environment(environment: &Environment) -> String {
+    let mut text = format!("{}  ({})\n", environment.name, environment.dir.display());
+    for runs in environment.runs.chunk_by(|a, b| a.case_slug == b.case_slug) {
+        text += &case(runs);
+    }
+    text
+}
+
+fn case(runs: &[Run]) -> String {
+    let Some(first) = runs.first() else { return String::new() };
+    let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
+    for run in runs {
+        *outcomes.entry(run.record.outcome.word()).or_default() += 1;
+    }
+    let outcomes: Vec<String> = outcomes.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    let durations: Vec<f64> = runs.iter().filter_map(|run| run.record.duration_ns).map(|ns| ns as f64 / 1e9).collect();
+    let span = match (durations.iter().copied().reduce(f64::min), durations.iter().copied().reduce(f64::max)) {
+        (Some(least), Some(most)) => format!("{least:.1}–{most:.1} s"),
+        _ => "–".to_owned(),
+    };
+    format!("  {}: {}, {span}\n", first.record.case(), outcomes.join(", "))
+}

@@ -1,0 +1,4 @@
+//! What each subcommand does, from checked arguments to an exit code.
+
+pub mod list;
+pub mod record;

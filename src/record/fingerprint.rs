@@ -1,0 +1,187 @@
+//! What a run runs on: hardware, limits and system software. Keys of the stable part should not change between runs of
+//! one environment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use super::cgroup::Cgroups;
+use super::probe::kernel;
+use crate::trace::run::Limits;
+
+/// Keys and values of a fingerprint; numbers carry their unit in the key.
+pub type Keys = BTreeMap<String, Value>;
+
+/// Everything about the machine that is asked once.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub limits: Limits,
+    pub fingerprint: Keys,
+}
+
+impl Machine {
+    /// Looks at this machine.
+    ///
+    /// # Errors
+    /// The portable inventory is not available on this system.
+    pub fn inspect(proc: &Path, cgroups: &Cgroups) -> anyhow::Result<Self> {
+        let wanted = RefreshKind::nothing()
+            .with_cpu(CpuRefreshKind::nothing())
+            .with_memory(MemoryRefreshKind::nothing().with_ram());
+        let system = System::new_with_specifics(wanted)
+            .map_err(|error| anyhow::anyhow!("cannot take the machine's inventory: {error}"))?;
+        let limits = limits(&system, cgroups);
+        let mut keys = Keys::new();
+        let mut put = |key: &str, value: Option<Value>| value.map(|value| keys.insert(key.to_owned(), value));
+        put("os", System::long_os_version().ok().map(Value::from));
+        put("kernel", System::kernel_version().ok().map(Value::from));
+        put("architecture", Some(json!(System::cpu_arch())));
+        put(
+            "cpu_model",
+            system.cpus().first().map(|cpu| cpu.brand().trim()).filter(|brand| !brand.is_empty()).map(Value::from),
+        );
+        put("cores_online", Some(json!(limits.cores_online)));
+        put("cpu_limit_cores", Some(json!(limits.cpu_cores)));
+        put("memory_total_bytes", Some(json!(limits.memory_total_bytes)));
+        put("memory_limit_bytes", Some(json!(limits.memory_bytes)));
+        put("swap_total_bytes", meminfo(proc, "SwapTotal").map(Value::from));
+        put("shm_bytes", shm_bytes().map(Value::from));
+        put("container", container(proc).map(Value::from));
+        put("virtualisation", virtualisation().map(Value::from));
+        put("cpu_governor", text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(Value::from));
+        Ok(Self { limits, fingerprint: keys })
+    }
+}
+
+fn limits(system: &System, cgroups: &Cgroups) -> Limits {
+    let cores_online = u32::try_from(system.cpus().len().max(1)).unwrap_or(u32::MAX);
+    let allowed = sched_getaffinity(Pid::from_raw(0)).map_or(cores_online as usize, |set| {
+        (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count()
+    });
+    let cpu_cores = [Some(f64::from(cores_online)), Some(allowed as f64), cgroups.cpu_cores()];
+    let memory_total_bytes = i64::try_from(system.total_memory()).unwrap_or(i64::MAX);
+    Limits {
+        cores_online,
+        cpu_cores: cpu_cores.into_iter().flatten().fold(f64::INFINITY, f64::min),
+        memory_total_bytes,
+        memory_bytes: cgroups.memory_bytes().map_or(memory_total_bytes, |limit| limit.min(memory_total_bytes)),
+    }
+}
+
+/// What differs from run to run and may explain a difference: memory and load before the start.
+pub fn volatile(proc: &Path) -> Keys {
+    let mut keys = Keys::new();
+    if let Some(bytes) = meminfo(proc, "MemAvailable") {
+        keys.insert("memory_available_bytes".to_owned(), json!(bytes));
+    }
+    let loadavg = fs::read_to_string(proc.join("loadavg")).unwrap_or_default();
+    if let Some(load) = loadavg.split_ascii_whitespace().next().and_then(|load| load.parse::<f64>().ok()) {
+        keys.insert("load_average_1min".to_owned(), json!(load));
+    }
+    keys
+}
+
+/// Keys on which two fingerprints differ.
+pub fn differing_keys(a: &Keys, b: &Keys) -> Vec<String> {
+    let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    keys.into_iter().filter(|key| a.get(*key) != b.get(*key)).cloned().collect()
+}
+
+fn meminfo(proc: &Path, key: &str) -> Option<i64> {
+    kernel::keyed_value(&fs::read_to_string(proc.join("meminfo")).ok()?, key)
+}
+
+/// Size of /dev/shm, through which DataLoader workers hand over their batches.
+fn shm_bytes() -> Option<i64> {
+    let shm = nix::sys::statvfs::statvfs("/dev/shm").ok()?;
+    i64::try_from(shm.blocks() * shm.fragment_size()).ok()
+}
+
+/// The container runtime whose traces are to be seen from inside.
+fn container(proc: &Path) -> Option<&'static str> {
+    if Path::new("/.dockerenv").exists() {
+        return Some("docker");
+    }
+    if Path::new("/run/.containerenv").exists() {
+        return Some("podman");
+    }
+    let groups = fs::read_to_string(proc.join("1/cgroup")).unwrap_or_default();
+    ["kubepods", "containerd", "docker", "libpod", "lxc"].into_iter().find(|name| groups.contains(name))
+}
+
+/// The hypervisor's product name, as the firmware tells it.
+fn virtualisation() -> Option<String> {
+    let flagged = fs::read_to_string("/proc/cpuinfo")
+        .is_ok_and(|text| text.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor")));
+    flagged.then(|| text_of("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "unnamed hypervisor".to_owned()))
+}
+
+fn text_of(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?.trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// File names of the libraries that matter to PyTorch, as the process has them mapped right now.
+pub fn libraries(proc: &Path, pid: Pid) -> Vec<String> {
+    let maps = fs::read_to_string(proc.join(pid.to_string()).join("maps")).unwrap_or_default();
+    let names: std::collections::BTreeSet<&str> = maps
+        .lines()
+        .filter_map(|line| line.rsplit_once('/').map(|(_, name)| name))
+        .filter(|name| matters(name))
+        .collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
+fn matters(name: &str) -> bool {
+    const STEMS: [&str; 16] = [
+        "libtorch",
+        "libc10",
+        "libcuda.",
+        "libcudart",
+        "libcudnn.",
+        "libcublas.",
+        "libnccl",
+        "libgomp",
+        "libomp",
+        "libiomp",
+        "libmkl",
+        "libopenblas",
+        "libdnnl",
+        "libnvidia-ml",
+        "libcupti",
+        "libpython",
+    ];
+    name.contains(".so") && STEMS.iter().any(|stem| name.starts_with(stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differing_keys_are_named_also_where_one_side_lacks_them() {
+        let a = Keys::from([("kernel".into(), json!("6.1")), ("cores_online".into(), json!(8))]);
+        let b = Keys::from([
+            ("kernel".into(), json!("6.2")),
+            ("cores_online".into(), json!(8)),
+            ("container".into(), json!("docker")),
+        ]);
+        assert_eq!(differing_keys(&a, &b), ["container", "kernel"]);
+        assert!(differing_keys(&a, &a).is_empty());
+    }
+
+    #[test]
+    fn only_libraries_that_matter_are_listed() {
+        for name in ["libtorch_cpu.so", "libgomp.so.1", "libcudart.so.13"] {
+            assert!(matters(name), "{name}");
+        }
+        for name in ["libc.so.6", "libtorch.txt", "torch"] {
+            assert!(!matters(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The machine and its cores: CPU time, memory, swap, disk, network, pressure and the recorder's cgroup.
+
+use std::path::Path;
+
+use super::kernel::{self, CpuTicks, KernelUnits, Stat};
+use crate::record::cgroup::Cgroup;
+use crate::record::source::{Counter, Source};
+use crate::trace::Journal;
+use crate::trace::run::{Coverage, CoverageState};
+use crate::trace::tables::{Core, Host};
+
+/// Above this many cores their rows are written once a second.
+const CORES_EACH_TICK: usize = 32;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Reads everything about the host that goes into `host` and `core`.
+pub struct HostProbe {
+    units: KernelUnits,
+    stat: Source,
+    meminfo: Source,
+    vmstat: Source,
+    diskstats: Source,
+    network: Source,
+    pressure: [Source; 3],
+    cgroup: CgroupSources,
+    counters: HostCounters,
+    cores: Vec<CoreCounters>,
+    cores_next_ns: i64,
+}
+
+struct CgroupSources {
+    cpu: Source,
+    memory: Source,
+    memory_stat: Source,
+}
+
+#[derive(Default)]
+struct HostCounters {
+    cpu: CpuCounters,
+    context_switches: Counter,
+    swap_in: Counter,
+    swap_out: Counter,
+    major_faults: Counter,
+    disk_read: Counter,
+    disk_written: Counter,
+    network_received: Counter,
+    network_sent: Counter,
+    pressure: [Counter; 3],
+    cgroup_cpu: Counter,
+    cgroup_throttled: Counter,
+}
+
+#[derive(Default)]
+struct CpuCounters {
+    user: Counter,
+    system: Counter,
+    idle: Counter,
+    iowait: Counter,
+    steal: Counter,
+}
+
+#[derive(Default)]
+struct CoreCounters {
+    core: i64,
+    busy: Counter,
+    idle: Counter,
+    iowait: Counter,
+    steal: Counter,
+}
+
+impl HostProbe {
+    /// `proc` is `/proc`, or a folder that looks like it.
+    pub fn new(proc: &Path, cgroup: &Cgroup, units: KernelUnits) -> Self {
+        let pressure = |name: &str, columns| Source::new(proc.join("pressure").join(name), columns);
+        Self {
+            units,
+            stat: Source::new(proc.join("stat"), &["core", "host.cpu", "host.context_switches"]),
+            meminfo: Source::new(proc.join("meminfo"), &["host.memory", "host.swap_used_bytes"]),
+            vmstat: Source::new(
+                proc.join("vmstat"),
+                &["host.swap_in_bytes", "host.swap_out_bytes", "host.major_faults"],
+            ),
+            diskstats: Source::new(proc.join("diskstats"), &["host.disk_read_bytes", "host.disk_written_bytes"]),
+            network: Source::new(proc.join("net/dev"), &["host.network_received_bytes", "host.network_sent_bytes"]),
+            pressure: [
+                pressure("cpu", &["host.pressure_cpu_ns"]),
+                pressure("memory", &["host.pressure_memory_ns"]),
+                pressure("io", &["host.pressure_io_ns"]),
+            ],
+            cgroup: CgroupSources {
+                cpu: Source::new(cgroup.file("cpu.stat"), &["host.cgroup_cpu_ns", "host.cgroup_throttled_ns"]),
+                memory: Source::new(cgroup.file("memory.current"), &["host.cgroup_memory_bytes"]),
+                memory_stat: Source::new(cgroup.file("memory.stat"), &["host.cgroup_working_set_bytes"]),
+            },
+            counters: HostCounters::default(),
+            cores: Vec::new(),
+            cores_next_ns: 0,
+        }
+    }
+
+    /// Takes one sample.
+    pub fn sample(&mut self, t_ns: i64, journal: &Journal) {
+        let mut host = Host { t_ns, ..Host::default() };
+        if let Some(stat) = self.stat.read(kernel::stat) {
+            self.fill_cpu(&mut host, &stat);
+            self.write_cores(t_ns, &stat, journal);
+        }
+        self.fill_memory(&mut host);
+        self.fill_traffic(&mut host);
+        self.fill_pressure(&mut host);
+        self.fill_cgroup(&mut host);
+        journal.append(host);
+    }
+
+    fn fill_cpu(&mut self, host: &mut Host, stat: &Stat) {
+        let Some(all) = stat.cpus.first() else { return };
+        let tick_ns = self.units.tick_ns;
+        let cpu = &mut self.counters.cpu;
+        host.cpu_user_ns = cpu.user.since_first(Some((all.user + all.nice) * tick_ns));
+        host.cpu_system_ns = cpu.system.since_first(Some((all.system + all.interrupts) * tick_ns));
+        host.cpu_idle_ns = cpu.idle.since_first(Some(all.idle * tick_ns));
+        host.cpu_iowait_ns = cpu.iowait.since_first(Some(all.iowait * tick_ns));
+        host.cpu_steal_ns = cpu.steal.since_first(Some(all.steal * tick_ns));
+        host.context_switches = self.counters.context_switches.since_first(stat.context_switches);
+    }
+
+    fn write_cores(&mut self, t_ns: i64, stat: &Stat, journal: &Journal) {
+        let cores = &stat.cpus[1..];
+        if cores.len() > CORES_EACH_TICK {
+            if t_ns < self.cores_next_ns {
+                return;
+            }
+            self.cores_next_ns = (t_ns / SECOND_NS + 1) * SECOND_NS;
+        }
+        for ticks in cores {
+            journal.append(self.core(t_ns, ticks));
+        }
+    }
+
+    fn core(&mut self, t_ns: i64, ticks: &CpuTicks) -> Core {
+        let tick_ns = self.units.tick_ns;
+        let core = ticks.core.unwrap_or(-1);
+        // Cores can come and go (hot plug), so they are found by their number.
+        let index = self.cores.iter().position(|known| known.core == core).unwrap_or_else(|| {
+            self.cores.push(CoreCounters { core, ..CoreCounters::default() });
+            self.cores.len() - 1
+        });
+        let counters = &mut self.cores[index];
+        let busy = ticks.user + ticks.nice + ticks.system + ticks.interrupts;
+        Core {
+            t_ns,
+            core,
+            busy_ns: counters.busy.since_first(Some(busy * tick_ns)),
+            idle_ns: counters.idle.since_first(Some(ticks.idle * tick_ns)),
+            iowait_ns: counters.iowait.since_first(Some(ticks.iowait * tick_ns)),
+            steal_ns: counters.steal.since_first(Some(ticks.steal * tick_ns)),
+        }
+    }
+
+    fn fill_memory(&mut self, host: &mut Host) {
+        self.meminfo.read(|text| {
+            host.memory_available_bytes = kernel::keyed_value(text, "MemAvailable");
+            host.memory_cached_bytes = kernel::keyed_value(text, "Cached");
+            host.memory_shared_bytes = kernel::keyed_value(text, "Shmem");
+            let (total, free) = (kernel::keyed_value(text, "SwapTotal")?, kernel::keyed_value(text, "SwapFree")?);
+            host.swap_used_bytes = Some(total - free);
+            host.memory_available_bytes
+        });
+        let page_bytes = self.units.page_bytes;
+        let counters = &mut self.counters;
+        self.vmstat.read(|text| {
+            let pages = |key| kernel::flat_value(text, key).map(|pages| pages * page_bytes);
+            host.swap_in_bytes = counters.swap_in.since_first(pages("pswpin"));
+            host.swap_out_bytes = counters.swap_out.since_first(pages("pswpout"));
+            host.major_faults = counters.major_faults.since_first(kernel::flat_value(text, "pgmajfault"));
+            host.major_faults
+        });
+    }
+
+    fn fill_traffic(&mut self, host: &mut Host) {
+        let counters = &mut self.counters;
+        let disk = self.diskstats.read(kernel::diskstats);
+        host.disk_read_bytes = counters.disk_read.since_first(disk.map(|disk| disk.inward));
+        host.disk_written_bytes = counters.disk_written.since_first(disk.map(|disk| disk.outward));
+        let network = self.network.read(kernel::network);
+        host.network_received_bytes = counters.network_received.since_first(network.map(|network| network.inward));
+        host.network_sent_bytes = counters.network_sent.since_first(network.map(|network| network.outward));
+    }
+
+    fn fill_pressure(&mut self, host: &mut Host) {
+        let fields = [&mut host.pressure_cpu_ns, &mut host.pressure_memory_ns, &mut host.pressure_io_ns];
+        for ((field, source), counter) in fields.into_iter().zip(&mut self.pressure).zip(&mut self.counters.pressure) {
+            *field = counter.since_first(source.read(kernel::pressure_ns));
+        }
+    }
+
+    fn fill_cgroup(&mut self, host: &mut Host) {
+        let counters = &mut self.counters;
+        self.cgroup.cpu.read(|text| {
+            let nanoseconds = |key| kernel::flat_value(text, key).map(|microseconds| microseconds * 1000);
+            host.cgroup_cpu_ns = counters.cgroup_cpu.since_first(nanoseconds("usage_usec"));
+            host.cgroup_throttled_ns = counters.cgroup_throttled.since_first(nanoseconds("throttled_usec"));
+            host.cgroup_cpu_ns
+        });
+        host.cgroup_memory_bytes = self.cgroup.memory.read(kernel::number);
+        let inactive = self.cgroup.memory_stat.read(|text| kernel::flat_value(text, "inactive_file"));
+        host.cgroup_working_set_bytes =
+            host.cgroup_memory_bytes.zip(inactive).map(|(current, inactive)| (current - inactive).max(0));
+    }
+
+    /// The ledger's lines for `host` and `core`.
+    pub fn coverage(&self) -> Vec<Coverage> {
+        let sources = [&self.stat, &self.meminfo, &self.vmstat, &self.diskstats, &self.network].into_iter();
+        let sources = sources.chain(&self.pressure);
+        let mut coverage: Vec<Coverage> = sources.flat_map(Source::coverage).collect();
+        for source in [&self.cgroup.cpu, &self.cgroup.memory, &self.cgroup.memory_stat] {
+            coverage.extend(source.coverage().into_iter().map(explain_cgroup));
+        }
+        coverage
+    }
+}
+
+/// The root cgroup has no memory files; that is no defect of the machine.
+fn explain_cgroup(mut entry: Coverage) -> Coverage {
+    if entry.state == CoverageState::Unsupported {
+        entry.reason = "the recorder runs in the root cgroup or under cgroup v1, which have no such file".to_owned();
+    }
+    entry
+}

@@ -1,0 +1,234 @@
+//! Readers of the kernel's text files: pure functions over their text.
+
+use nix::unistd::{SysconfVar, sysconf};
+
+/// The units in which the kernel counts.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelUnits {
+    /// Length of a tick of CPU time in /proc (10 ms on all common kernels).
+    pub tick_ns: i64,
+    pub page_bytes: i64,
+}
+
+impl KernelUnits {
+    /// Those of the running kernel; the usual ones where it does not tell.
+    pub fn of_this_kernel() -> Self {
+        let value = |name, usual| sysconf(name).ok().flatten().filter(|value| *value > 0).unwrap_or(usual);
+        Self {
+            tick_ns: 1_000_000_000 / value(SysconfVar::CLK_TCK, 100),
+            page_bytes: value(SysconfVar::PAGE_SIZE, 4096),
+        }
+    }
+}
+
+/// One `cpu` line of /proc/stat, in kernel ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTicks {
+    /// `None` for the line of all cores together.
+    pub core: Option<i64>,
+    pub user: i64,
+    pub nice: i64,
+    pub system: i64,
+    pub idle: i64,
+    pub iowait: i64,
+    pub interrupts: i64,
+    pub steal: i64,
+}
+
+/// /proc/stat: CPU lines and the context switches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    pub cpus: Vec<CpuTicks>,
+    pub context_switches: Option<i64>,
+}
+
+/// Parses /proc/stat (proc(5)). Guest time is part of user time there, so it is not added.
+pub fn stat(text: &str) -> Option<Stat> {
+    let mut stat = Stat::default();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("cpu") {
+            stat.cpus.push(cpu_ticks(rest)?);
+        } else if let Some(count) = line.strip_prefix("ctxt ") {
+            stat.context_switches = count.trim().parse().ok();
+            break; // What follows is of no use here and can be long.
+        }
+    }
+    stat.cpus.first().is_some_and(|first| first.core.is_none()).then_some(stat)
+}
+
+fn cpu_ticks(line: &str) -> Option<CpuTicks> {
+    let (core, values) = line.split_once(' ')?;
+    let mut values = values.split_ascii_whitespace().map(|value| value.parse::<i64>());
+    let mut next = || values.next()?.ok();
+    Some(CpuTicks {
+        core: if core.is_empty() { None } else { Some(core.parse().ok()?) },
+        user: next()?,
+        nice: next()?,
+        system: next()?,
+        idle: next()?,
+        iowait: next().unwrap_or(0),
+        interrupts: next().unwrap_or(0) + next().unwrap_or(0),
+        steal: next().unwrap_or(0),
+    })
+}
+
+/// The value of a line `Key:   123 kB` (/proc/meminfo, status, smaps_rollup), in bytes where the unit is kB.
+pub fn keyed_value(text: &str, key: &str) -> Option<i64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    let mut words = line.split_ascii_whitespace();
+    let value: i64 = words.next()?.parse().ok()?;
+    match words.next() {
+        None => Some(value),
+        Some("kB") => Some(value * 1024),
+        Some(_) => None,
+    }
+}
+
+/// The value of a line `key 123` (/proc/vmstat, cpu.stat, memory.stat).
+pub fn flat_value(text: &str, key: &str) -> Option<i64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// A file that holds one number.
+pub fn number(text: &str) -> Option<i64> {
+    text.trim().parse().ok()
+}
+
+/// Total stall time of `some` tasks in a file of /proc/pressure, in nanoseconds.
+pub fn pressure_ns(text: &str) -> Option<i64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    let total_us: i64 = line.split_once("total=")?.1.trim().parse().ok()?;
+    Some(total_us * 1000)
+}
+
+/// Bytes read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub inward: i64,
+    pub outward: i64,
+}
+
+/// Sectors are 512 bytes in /proc/diskstats, whatever the device has.
+const SECTOR_BYTES: i64 = 512;
+
+/// Sums /proc/diskstats over whole devices; partitions, loop and memory devices would count bytes twice.
+pub fn diskstats(text: &str) -> Option<Traffic> {
+    let mut whole: Vec<&str> = Vec::new();
+    let mut sum = Traffic::default();
+    for line in text.lines() {
+        let mut fields = line.split_ascii_whitespace().skip(2);
+        let name = fields.next()?;
+        let virtual_device = ["loop", "ram", "zram", "dm-", "md"].iter().any(|prefix| name.starts_with(prefix));
+        if virtual_device || whole.iter().any(|device| is_partition(name, device)) {
+            continue;
+        }
+        whole.push(name);
+        let fields: Vec<&str> = fields.collect();
+        sum.inward += fields.get(2)?.parse::<i64>().ok()? * SECTOR_BYTES;
+        sum.outward += fields.get(6)?.parse::<i64>().ok()? * SECTOR_BYTES;
+    }
+    Some(sum)
+}
+
+/// `sda1` of `sda`, `nvme0n1p2` of `nvme0n1`. The kernel lists a device before its partitions.
+fn is_partition(name: &str, device: &str) -> bool {
+    let Some(rest) = name.strip_prefix(device) else { return false };
+    let number = if device.ends_with(|c: char| c.is_ascii_digit()) { rest.strip_prefix('p') } else { Some(rest) };
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Sums /proc/net/dev over all interfaces but loopback.
+pub fn network(text: &str) -> Option<Traffic> {
+    let mut sum = Traffic::default();
+    for line in text.lines().skip(2) {
+        let (name, values) = line.split_once(':')?;
+        if name.trim() == "lo" {
+            continue;
+        }
+        let values: Vec<&str> = values.split_ascii_whitespace().collect();
+        sum.inward += values.first()?.parse::<i64>().ok()?;
+        sum.outward += values.get(8)?.parse::<i64>().ok()?;
+    }
+    Some(sum)
+}
+
+/// What /proc/PID/stat tells of a process's identity and state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub name: String,
+    pub state: char,
+    pub parent_pid: i32,
+    /// Kernel ticks after boot: with the pid it names a process for good.
+    pub start_ticks: i64,
+}
+
+/// Parses /proc/PID/stat. The name can hold blanks and brackets: it ends at the last `)`.
+pub fn identity(text: &str) -> Option<Identity> {
+    let (head, rest) = text.rsplit_once(')')?;
+    let (_, name) = head.split_once('(')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Identity {
+        name: name.to_owned(),
+        state: fields.first()?.chars().next()?,
+        parent_pid: fields.get(1)?.parse().ok()?,
+        start_ticks: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_stat_is_read_with_and_without_steal() {
+        let text = "cpu  10 1 5 100 3 1 2 7 9 0\ncpu0 10 1 5 100 3 1 2 7 9 0\nintr 5 5\nctxt 4242\nbtime 1\n";
+        let read = stat(text).unwrap();
+        let all = CpuTicks { core: None, user: 10, nice: 1, system: 5, idle: 100, iowait: 3, interrupts: 3, steal: 7 };
+        assert_eq!(read.cpus, [all, CpuTicks { core: Some(0), ..all }]);
+        assert_eq!(read.context_switches, Some(4242));
+        assert_eq!(stat("cpu 1 2 3 4\n").unwrap().cpus[0].steal, 0);
+    }
+
+    #[test]
+    fn text_of_another_form_is_no_proc_stat() {
+        for text in ["", "cpu0 1 2 3 4\n", "cpu x y\n", "hello\n"] {
+            assert_eq!(stat(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_not_taken_for_another_that_begins_alike() {
+        let text = "MemTotal:  100 kB\nMemAvailable:   60 kB\nSwapCached: 1 kB\nCached: 7 kB\nThreads:\t5\n";
+        assert_eq!(keyed_value(text, "Cached"), Some(7 * 1024));
+        assert_eq!(keyed_value(text, "Threads"), Some(5));
+        assert_eq!(keyed_value(text, "Mem"), None);
+        assert_eq!(flat_value("pswpin 3\npswpinx 4\n", "pswpin"), Some(3));
+    }
+
+    #[test]
+    fn pressure_is_told_in_nanoseconds() {
+        let text =
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total=11220657\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        assert_eq!(pressure_ns(text), Some(11_220_657_000));
+    }
+
+    #[test]
+    fn partitions_and_loop_devices_do_not_count_twice() {
+        let text = "   8 0 sda 1 0 10 0 1 0 20 0 0 0 0\n   8 1 sda1 1 0 10 0 1 0 20 0 0 0 0\n 259 0 nvme0n1 1 0 5 0 1 0 6 0 0 0 0\n \
+                    259 1 nvme0n1p1 1 0 5 0 1 0 6 0 0 0 0\n 7 0 loop0 1 0 99 0 1 0 99 0 0 0 0\n 8 16 sdb 1 0 1 0 1 0 1 0 0 0 0\n";
+        assert_eq!(diskstats(text), Some(Traffic { inward: 16 * 512, outward: 27 * 512 }));
+    }
+
+    #[test]
+    fn loopback_is_no_network_traffic() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets|bytes\n    lo: 500 1 0 0 0 0 0 0 500 1 0 0 0 0 0 0\n  eth0: 70 1 0 0 0 0 0 0 30 1 0 0 0 0 0 0\n";
+        assert_eq!(network(text), Some(Traffic { inward: 70, outward: 30 }));
+    }
+
+    #[test]
+    fn a_process_name_with_brackets_and_blanks_is_read_whole() {
+        let text = "42 (a) b (c)) S 7 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 1000 200 18446744073709551615";
+        let read = identity(text).unwrap();
+        assert_eq!(read, Identity { name: "a) b (c)".into(), state: 'S', parent_pid: 7, start_ticks: 12345 });
+    }
+}

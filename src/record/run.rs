@@ -1,0 +1,121 @@
+//! One run: start the command, watch it, keep everything.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Result;
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::cgroup::Cgroups;
+use super::child::{Child, Spec};
+use super::clock;
+use super::mask::Mask;
+use super::output::Streams;
+use super::probe::memory::MemoryProbe;
+use super::probe::process::TreeNow;
+use super::progress::Progress;
+use super::signals::Signals;
+use super::steps::{self, StepsReader};
+use super::stop::Stop;
+use super::watch::{Span, Watch};
+use crate::trace::finish;
+use crate::trace::journal::Journal;
+use crate::trace::layout::{JOURNAL_FILE, STEPS_FILE};
+use crate::trace::run::{CpuTotals, Outcome, RunRecord};
+
+/// Where the kernel tells about processes and the machine.
+pub const PROC: &str = "/proc";
+
+/// What a session lends to each of its runs.
+#[derive(Clone, Copy)]
+pub struct Desk<'a> {
+    pub signals: &'a Signals,
+    pub progress: &'a Progress,
+    pub cgroups: &'a Cgroups,
+    pub mask: &'a Mask,
+    /// How long the last run of the case took.
+    pub expected: Option<Duration>,
+}
+
+/// Records one run into `folder`, which must be empty; `record` says what is run, and is completed.
+///
+/// # Errors
+/// The recording itself failed: a file could not be written, or the command could not be started.
+pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk<'_>) -> Result<()> {
+    let journal = Journal::create(&folder.join(JOURNAL_FILE))?;
+    let mut steps = StepsReader::create(&folder.join(STEPS_FILE))?;
+    let mut spec = spec.clone();
+    spec.environment.push((steps::VARIABLE.into(), steps.path().into()));
+    finish::write_record(folder, record)?;
+
+    let used_before = Used::so_far();
+    let mut child = Child::start_stopped(&spec)?;
+    let streams = Streams::pass_on(&mut child, desk.progress);
+    let span = measure(&child, &journal, &mut steps, record, desk)?;
+    let output = streams.close();
+
+    record.cpu = cpu_totals(&span, used_before.as_ref());
+    record.effective.clone_from(steps.settings());
+    if record.outcome != Outcome::Finished {
+        record.output_tail = output.iter().map(|line| desk.mask.text(line)).collect();
+    }
+    let (coverage, bad_lines) = steps.close();
+    record.coverage.push(coverage);
+    record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
+    record.events.extend(bad_lines.into_iter().chain(journal.failure()));
+    record.recorder.journal_bytes = journal.written_bytes();
+    drop(journal);
+    finish::finish(folder, record)
+}
+
+/// Watches the run on this thread, while others read proportional memory and keep the journal on disk.
+fn measure(
+    child: &Child,
+    journal: &Journal,
+    steps: &mut StepsReader,
+    record: &mut RunRecord,
+    desk: Desk<'_>,
+) -> Result<Span> {
+    let (stop, tree) = (Stop::default(), Mutex::new(TreeNow::default()));
+    let watch =
+        Watch::begin(child, journal, steps, &tree, desk, Duration::from_nanos(record.interval_ns.unsigned_abs()))?;
+    record.started_unix_ns = clock::unix_ns();
+    let memory = MemoryProbe::new(Path::new(PROC), watch.clock());
+    let (span, memory_coverage) = std::thread::scope(|scope| {
+        let memory = scope.spawn(|| memory.run(&tree, journal, |time| stop.wait(time)));
+        let sync = scope.spawn(|| journal.sync_until(|time| stop.wait(time)));
+        let span = watch.until_the_end(record);
+        stop.ask();
+        let coverage = memory.join().unwrap_or_default();
+        // A journal that cannot be synced shows in its own failure, or at the end when Parquet is written.
+        let _ = sync.join();
+        (span, coverage)
+    });
+    record.coverage.extend(memory_coverage);
+    span
+}
+
+/// CPU time of all children that this process waited for, by the kernel's accounting.
+struct Used {
+    user_ns: i64,
+    system_ns: i64,
+}
+
+impl Used {
+    fn so_far() -> Option<Self> {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
+        let nanoseconds = |time: nix::sys::time::TimeVal| clock::nanoseconds(time.tv_sec(), time.tv_usec() * 1000);
+        Some(Self { user_ns: nanoseconds(usage.user_time()), system_ns: nanoseconds(usage.system_time()) })
+    }
+}
+
+/// Both ways to the run's CPU time. The shim's start, before the run began, is taken off.
+fn cpu_totals(span: &Span, before: Option<&Used>) -> CpuTotals {
+    let mut totals = CpuTotals { clocks_ns: Some(span.clocks_ns), ..CpuTotals::default() };
+    if let Some((before, after)) = before.zip(Used::so_far()) {
+        totals.rusage_user_ns = Some((after.user_ns - before.user_ns - span.shim_cpu_ns).max(0));
+        totals.rusage_system_ns = Some(after.system_ns - before.system_ns);
+    }
+    totals
+}

@@ -1,0 +1,165 @@
+//! One file of the kernel's that is read again and again, and what became of its readings.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::trace::run::{Coverage, CoverageState};
+
+/// A file kept open and read from its beginning each time: half the cost of opening it anew.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    /// Columns (`table.column`) that come from this file.
+    columns: &'static [&'static str],
+    file: Option<File>,
+    buffer: Vec<u8>,
+    readings: u64,
+    failures: u64,
+    error: Option<io::Error>,
+}
+
+impl Source {
+    /// Opens nothing yet: a source that cannot be opened now is tried again at each reading.
+    pub fn new(path: impl Into<PathBuf>, columns: &'static [&'static str]) -> Self {
+        Self { path: path.into(), columns, file: None, buffer: vec![0; 4096], readings: 0, failures: 0, error: None }
+    }
+
+    /// The file's text as it is now, parsed; `None` where it cannot be read or holds something else.
+    pub fn read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let parsed = self.read_text().and_then(|length| {
+            let text = str::from_utf8(&self.buffer[..length])
+                .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+            parse(text).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
+        });
+        match parsed {
+            Ok(value) => {
+                self.readings += 1;
+                Some(value)
+            }
+            Err(error) => {
+                self.failures += 1;
+                self.file = None;
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+
+    fn read_text(&mut self) -> io::Result<usize> {
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(File::open(&self.path)?),
+        };
+        let mut length = 0;
+        loop {
+            if length == self.buffer.len() {
+                self.buffer.resize(length * 2, 0);
+            }
+            match file.read_at(&mut self.buffer[length..], length as u64) {
+                Ok(0) => return Ok(length),
+                Ok(count) => length += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the ledger says of the file's columns.
+    pub fn coverage(&self) -> Vec<Coverage> {
+        let (state, reason) = match (&self.error, self.readings) {
+            (None, 0) => (CoverageState::Lost, "never read".to_owned()),
+            (None, _) => (CoverageState::Measured, String::new()),
+            (Some(error), 0) => (state_of(error), error.to_string()),
+            (Some(error), _) => (
+                CoverageState::Lost,
+                format!("{} of {} readings failed: {error}", self.failures, self.readings + self.failures),
+            ),
+        };
+        let source = self.path.display().to_string();
+        let entry = |metric: &&str| Coverage {
+            metric: (*metric).to_owned(),
+            state,
+            source: source.clone(),
+            reason: reason.clone(),
+        };
+        self.columns.iter().map(entry).collect()
+    }
+}
+
+/// What an error of a first reading means for the ledger.
+pub fn state_of(error: &io::Error) -> CoverageState {
+    match error.kind() {
+        ErrorKind::PermissionDenied => CoverageState::Denied,
+        _ => CoverageState::Unsupported,
+    }
+}
+
+/// A counter of the kernel's, told as what it grew by since the first reading.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counter {
+    first: Option<i64>,
+    last: i64,
+}
+
+impl Counter {
+    /// The growth since the first reading. Null while the counter stands below an earlier reading: then it was reset or
+    /// wrapped, and nobody knows what it counted meanwhile.
+    pub fn since_first(&mut self, reading: Option<i64>) -> Option<i64> {
+        let reading = reading?;
+        let first = *self.first.get_or_insert(reading);
+        if reading < self.last.max(first) {
+            return None;
+        }
+        self.last = reading;
+        Some(reading - first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_steps_back_is_null_until_it_has_caught_up() {
+        let mut counter = Counter::default();
+        let readings = [Some(10), Some(15), Some(3), None, Some(15), Some(20)];
+        let told: Vec<_> = readings.map(|reading| counter.since_first(reading)).into();
+        assert_eq!(told, [Some(0), Some(5), None, None, Some(5), Some(10)]);
+    }
+
+    #[test]
+    fn a_file_larger_than_the_buffer_is_read_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "x".repeat(10_000)).unwrap();
+        let mut source = Source::new(file.path(), &["host.cpu_user_ns"]);
+        assert_eq!(source.read(|text| Some(text.len())), Some(10_000));
+        assert_eq!(source.coverage()[0].state, CoverageState::Measured);
+    }
+
+    #[test]
+    fn a_missing_file_is_unsupported_and_not_zero() {
+        let mut source = Source::new("/proc/no/such/file", &["host.pressure_cpu_ns"]);
+        assert_eq!(source.read(|_| Some(0)), None);
+        assert_eq!(source.coverage()[0].state, CoverageState::Unsupported);
+    }
+
+    #[test]
+    fn a_source_that_fails_once_is_tried_again_and_marked_lost() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "7").unwrap();
+        let mut source = Source::new(file.path(), &["host.cpu_user_ns"]);
+        let parse = |text: &str| text.trim().parse::<i64>().ok();
+        assert_eq!(source.read(parse), Some(7));
+        std::fs::write(file.path(), "?").unwrap();
+        assert_eq!(source.read(parse), None);
+        std::fs::write(file.path(), "9").unwrap();
+        assert_eq!(source.read(parse), Some(9));
+        assert_eq!(source.coverage()[0].state, CoverageState::Lost);
+    }
+}

@@ -1,0 +1,269 @@
+//! The measured span of a run: samples on schedule, signals, ended processes, and the end of everything.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::child::{self, Child};
+use super::clock::{self, RunClock, Schedule};
+use super::fingerprint;
+use super::probe::host::HostProbe;
+use super::probe::kernel::{self, KernelUnits};
+use super::probe::process::{ProcessProbe, TreeNow};
+use super::progress::Live;
+use super::run::{Desk, PROC};
+use super::steps::StepsReader;
+use crate::trace::journal::Journal;
+use crate::trace::run::{Outcome, RecorderCost, RunRecord};
+
+/// Time that a process gets to end by itself after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// Time that processes get to end by themselves once the root has ended, as helpers of a runtime do.
+const LINGER: Duration = Duration::from_millis(300);
+/// Longest sleep: the journal is flushed and signals are looked at this often.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+/// When the libraries that the processes have loaded are looked at: imports take their time.
+const LIBRARIES_AT: [Duration; 4] =
+    [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
+const SHOW_EVERY: Duration = Duration::from_millis(200);
+/// A clock difference that is a suspended machine, not the time between two readings.
+const SUSPENDED_NS: i64 = 100_000_000;
+
+/// Watches one root process and its tree.
+pub struct Watch<'a> {
+    child: &'a Child,
+    journal: &'a Journal,
+    steps: &'a mut StepsReader,
+    tree: &'a Mutex<TreeNow>,
+    desk: Desk<'a>,
+    clock: RunClock,
+    schedule: Schedule,
+    host: HostProbe,
+    processes: ProcessProbe,
+    libraries: BTreeSet<String>,
+    libraries_looked: usize,
+    stop_requests: usize,
+    stop_asked: Option<Instant>,
+    killed: bool,
+    cpu_at_start_ns: i64,
+    asleep_at_start_ns: i64,
+    shown: (Instant, i64),
+}
+
+/// What a span used.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Sum of the processes' own CPU clocks.
+    pub clocks_ns: i64,
+    /// CPU time of the root process before it became the command.
+    pub shim_cpu_ns: i64,
+}
+
+impl<'a> Watch<'a> {
+    /// Takes the first readings while the child is stopped, then lets it run.
+    ///
+    /// # Errors
+    /// The child could not be continued.
+    pub fn begin(
+        child: &'a Child,
+        journal: &'a Journal,
+        steps: &'a mut StepsReader,
+        tree: &'a Mutex<TreeNow>,
+        desk: Desk<'a>,
+        interval: Duration,
+    ) -> Result<Self> {
+        let units = KernelUnits::of_this_kernel();
+        let mut host = HostProbe::new(Path::new(PROC), &desk.cgroups.unified, units);
+        host.sample(0, journal);
+        let clock = RunClock::start();
+        let processes = ProcessProbe::new(Path::new(PROC), child.pid, &clock, units);
+        steps.start(clock);
+        child.resume()?;
+        Ok(Self {
+            child,
+            journal,
+            steps,
+            tree,
+            desk,
+            clock,
+            schedule: Schedule::new(interval),
+            host,
+            processes,
+            libraries: BTreeSet::new(),
+            libraries_looked: 0,
+            stop_requests: 0,
+            stop_asked: None,
+            killed: false,
+            cpu_at_start_ns: clock::process_cpu_ns(),
+            asleep_at_start_ns: asleep_ns(),
+            shown: (Instant::now(), 0),
+        })
+    }
+
+    pub fn clock(&self) -> RunClock {
+        self.clock
+    }
+
+    /// Samples until the root process has ended, ends what it left behind, and completes the record.
+    ///
+    /// # Errors
+    /// None at present; kept for probes that must stop a run.
+    pub fn until_the_end(mut self, record: &mut RunRecord) -> Result<Span> {
+        let outcome = self.until_root_ends();
+        let end_ns = self.clock.now_ns();
+        self.host.sample(end_ns, self.journal);
+        self.processes.sample(end_ns, self.journal);
+        record.duration_ns = Some(end_ns);
+        record.outcome = if self.stop_requests > 0 { Outcome::Interrupted } else { outcome };
+        record.recorder = self.recorder_cost();
+        record.survivors = self.end_survivors();
+        self.steps.poll(self.journal);
+        let slept_ns = asleep_ns() - self.asleep_at_start_ns;
+        if slept_ns > SUSPENDED_NS {
+            record.events.push(format!("the machine was suspended for {:.1} s during the run", slept_ns as f64 / 1e9));
+        }
+        record.libraries = self.libraries.into_iter().collect();
+        record.coverage.extend(self.host.coverage());
+        record.coverage.extend(self.processes.coverage());
+        Ok(Span { clocks_ns: self.processes.cpu_ns(), shim_cpu_ns: self.processes.shim_cpu_ns() })
+    }
+
+    fn until_root_ends(&mut self) -> Outcome {
+        loop {
+            self.desk.signals.wait(self.schedule.wait(self.clock.now_ns()).min(LONGEST_WAIT));
+            if let Some(outcome) = self.collect_ended() {
+                return outcome;
+            }
+            self.heed_stop_requests();
+            if self.schedule.take(self.clock.now_ns()) {
+                self.tick();
+            }
+            self.journal.flush_when_due();
+        }
+    }
+
+    /// Takes the last readings of processes that have ended and lets them go; tells how the root ended, if it did.
+    fn collect_ended(&mut self) -> Option<Outcome> {
+        let mut root = None;
+        while let Some(pid) = child::next_ended() {
+            self.processes.last_words(pid.as_raw(), self.clock.now_ns(), self.journal);
+            let outcome = child::reap(pid);
+            if pid == self.child.pid {
+                root = outcome;
+            }
+        }
+        root
+    }
+
+    fn tick(&mut self) {
+        let now_ns = self.clock.now_ns();
+        self.host.sample(now_ns, self.journal);
+        let tree = self.processes.sample(now_ns, self.journal);
+        self.steps.poll(self.journal);
+        self.look_at_libraries(now_ns, &tree);
+        self.show(now_ns, &tree);
+        if let Ok(mut shared) = self.tree.lock() {
+            *shared = tree;
+        }
+    }
+
+    fn look_at_libraries(&mut self, now_ns: i64, tree: &TreeNow) {
+        let due =
+            LIBRARIES_AT.get(self.libraries_looked).is_some_and(|at| now_ns.unsigned_abs() >= at.as_nanos() as u64);
+        if due {
+            self.libraries_looked += 1;
+            let pids = tree.pids.iter().map(|pid| Pid::from_raw(*pid));
+            self.libraries.extend(pids.flat_map(|pid| fingerprint::libraries(Path::new(PROC), pid)));
+        }
+    }
+
+    fn show(&mut self, now_ns: i64, tree: &TreeNow) {
+        let (when, cpu_ns) = self.shown;
+        let passed = when.elapsed();
+        if passed >= SHOW_EVERY {
+            let cores_busy = (tree.cpu_ns - cpu_ns) as f64 / passed.as_nanos() as f64;
+            let live = Live { cores_busy, memory_bytes: tree.rss_bytes, ..Live::default() };
+            self.desk.progress.show(Duration::from_nanos(now_ns.unsigned_abs()), self.desk.expected, &live);
+            self.shown = (Instant::now(), tree.cpu_ns);
+        }
+    }
+
+    /// Ctrl-C or SIGTERM: end the tree politely, at the second request or after the grace at once.
+    fn heed_stop_requests(&mut self) {
+        let requests = self.desk.signals.stop_requests();
+        self.stop_requests += requests;
+        let Some(asked) = self.stop_asked else {
+            if requests > 0 {
+                self.stop_asked = Some(Instant::now());
+                self.desk
+                    .progress
+                    .say("Stopping: the run is ended and what was recorded is kept (again to kill at once)");
+                self.signal_tree(Signal::SIGTERM);
+            }
+            return;
+        };
+        if !self.killed && (requests > 0 || asked.elapsed() >= GRACE) {
+            self.killed = true;
+            self.signal_tree(Signal::SIGKILL);
+        }
+    }
+
+    fn signal_tree(&self, signal: Signal) {
+        let members: Vec<Pid> = self.processes.survivors().into_iter().map(|(pid, _)| pid).collect();
+        self.child.signal_all(signal, &members);
+    }
+
+    /// Ends what outlived the root; returns the names of those that did not end by themselves.
+    fn end_survivors(&mut self) -> Vec<String> {
+        if self.gone_within(LINGER) {
+            return Vec::new();
+        }
+        let names = self.processes.survivors().into_iter().map(|(_, name)| name).collect();
+        self.signal_tree(Signal::SIGTERM);
+        if !self.gone_within(GRACE) {
+            self.signal_tree(Signal::SIGKILL);
+            // A process in uninterruptible sleep cannot be waited for without end.
+            self.gone_within(GRACE);
+        }
+        names
+    }
+
+    /// Waits until no process of the tree is left.
+    fn gone_within(&mut self, time: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            self.collect_ended();
+            // Looks for new ones too: a survivor may still be starting others.
+            self.processes.find_members(self.clock.now_ns(), self.journal);
+            if self.processes.survivors().is_empty() {
+                return true;
+            }
+            if begun.elapsed() >= time || self.desk.signals.stop_requests() > 0 {
+                return false;
+            }
+            self.desk.signals.wait(Duration::from_millis(20));
+        }
+    }
+
+    fn recorder_cost(&self) -> RecorderCost {
+        let status = std::fs::read_to_string(Path::new(PROC).join("self/status")).unwrap_or_default();
+        RecorderCost {
+            cpu_ns: Some(clock::process_cpu_ns() - self.cpu_at_start_ns),
+            memory_peak_bytes: kernel::keyed_value(&status, "VmHWM"),
+            ticks: self.schedule.met,
+            missed_ticks: self.schedule.missed,
+            late_max_ns: self.schedule.late_max_ns,
+            journal_bytes: 0,
+        }
+    }
+}
+
+/// How long the machine has been suspended since it was started.
+fn asleep_ns() -> i64 {
+    clock::boottime_ns() - clock::monotonic_ns()
+}

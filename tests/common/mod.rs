@@ -1,0 +1,101 @@
+//! Runs the real program in a folder of its own.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use shice::trace::{Run, Trace};
+use tempfile::TempDir;
+
+/// A temporary folder in which `shice` is run.
+pub(crate) struct Bench {
+    dir: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The program with arguments, not yet started.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shice"));
+        command.args(arguments).current_dir(self.dir.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn shice(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Records a shell script once, as workload `w` of environment `e`.
+    pub(crate) fn record(&self, script: &str) -> Output {
+        self.shice(&["record", "--env", "e", "--workload", "w", "--repeats", "1", "--", "sh", "-c", script])
+    }
+
+    pub(crate) fn trace(&self) -> Trace {
+        Trace::open(&self.path("traces")).unwrap()
+    }
+
+    /// The only run of the only environment.
+    pub(crate) fn only_run(&self) -> Run {
+        let mut trace = self.trace();
+        assert_eq!((trace.environments.len(), trace.environments[0].runs.len()), (1, 1));
+        trace.environments.remove(0).runs.remove(0)
+    }
+
+    /// Every file below a folder.
+    pub(crate) fn files(&self, name: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.path(name)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { folders.push(path) } else { found.push(path) }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// Changes the only run's record on disk.
+    pub(crate) fn edit_record(&self, change: impl FnOnce(&mut serde_json::Value)) {
+        let path = self.only_run().dir.join("run.json");
+        let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(&path, value.to_string()).unwrap();
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits until something holds.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a process runs, zombies not counted.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|text| text.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')))
+}
+
+/// A whole column of a table as numbers, nulls left out.
+pub(crate) fn column<T: shice::trace::Table>(run: &Run, name: &str) -> Vec<f64> {
+    use polars::prelude::{DataType, col};
+    let frame = run.scan::<T>().unwrap().expect("the table is there");
+    let frame = frame.select([col(name).cast(DataType::Float64)]).collect().unwrap();
+    frame.column(name).unwrap().f64().unwrap().iter().flatten().collect()
+}

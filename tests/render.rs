@@ -1,0 +1,125 @@
+//! `shice render`: from real recordings, whole and damaged, to pages.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::{Bench, text, wait_until};
+
+/// Every file below a folder with its bytes.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(current) = folders.pop() {
+        for entry in fs::read_dir(current).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_committed_site_is_what_the_committed_traces_render_to_byte_for_byte() {
+    let bench = Bench::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let traces = root.join("traces").display().to_string();
+    let output = bench.shice(&["render", &traces, "--out", "site"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (fresh, committed) = (contents(&bench.path("site")), contents(&root.join("site")));
+    assert_eq!(fresh.keys().collect::<Vec<_>>(), committed.keys().collect::<Vec<_>>());
+    for (name, bytes) in &fresh {
+        assert!(bytes == &committed[name], "site/{name} differs; `make site` renders it anew");
+    }
+}
+
+#[test]
+fn a_recording_becomes_pages_and_markdown_in_both_languages() {
+    let bench = Bench::new();
+    bench.shice(&["record", "--env", "My Box", "--workload", "w", "--repeats", "2", "--", "sh", "-c", "sleep 2.3"]);
+    let output = bench.shice(&["render", "traces", "--out", "report"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let files = contents(&bench.path("report"));
+    assert!(files.contains_key("index.html"));
+    for ending in ["zh.html", "en.html", "zh.md", "en.md"] {
+        let (name, bytes) = files.iter().find(|(name, _)| name.ends_with(ending)).unwrap();
+        assert!(text(bytes).contains("My Box"), "{name} does not name the environment");
+    }
+    assert!(files.iter().any(|(name, bytes)| name.ends_with(".png") && bytes.starts_with(b"\x89PNG")));
+}
+
+#[test]
+fn a_cut_recording_becomes_a_report_that_marks_it_incomplete() {
+    let bench = Bench::new();
+    let mut recorder = bench.command(&["record", "--env", "e", "--workload", "w", "--", "sleep", "4"]).spawn().unwrap();
+    wait_until("the run is being recorded", || {
+        bench.path("traces/environment=e/case=w/run=1/node=0/journal.jsonl").exists()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let output = bench.shice(&["render"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read = |name: &str| fs::read_to_string(bench.path("site/e").join(name)).unwrap();
+    assert!(read("en.md").contains("incomplete"));
+    assert!(read("zh.md").contains("不完整"));
+}
+
+#[test]
+fn a_truncated_parquet_file_is_named_and_nothing_is_written() {
+    let bench = Bench::new();
+    bench.record("true");
+    let path = bench.only_run().dir.join("host.parquet");
+    let bytes = fs::read(&path).unwrap();
+    for length in [0, 3, bytes.len() / 2, bytes.len() - 1] {
+        fs::write(&path, &bytes[..length]).unwrap();
+        let output = bench.shice(&["render"]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("host.parquet") && message.lines().count() == 1, "{message}");
+        assert!(!bench.path("site").exists());
+    }
+}
+
+#[test]
+fn hostile_names_stay_inert_in_markdown_and_html() {
+    let bench = Bench::new();
+    let name = "<script>alert(1)</script> | `x` \u{202e}";
+    let output = bench.shice(&[
+        "record",
+        "--env",
+        name,
+        "--workload",
+        "<img src=x onerror=alert(1)>",
+        "--repeats",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "true # <script>",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = bench.shice(&["render"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (name, bytes) in contents(&bench.path("site")) {
+        if name.ends_with(".html") {
+            let page = text(&bytes);
+            assert!(!page.contains("<script") && !page.contains("<img src=x"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_traces_is_one_clear_line() {
+    let bench = Bench::new();
+    let output = bench.shice(&["render", "nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("nowhere is no folder"), "{}", text(&output.stderr));
+}
