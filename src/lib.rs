@@ -4,7 +4,6 @@
 //! [`site`] lays it out as pages.
 
 pub mod aggregate;
-pub mod commands;
 pub mod files;
 pub mod record;
 pub mod report;
