@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::cgroup::Cgroups;
+use super::probe::gpu::driver::Driver;
 use super::probe::kernel;
 use crate::trace::run::Limits;
 
@@ -29,7 +30,7 @@ impl Machine {
     ///
     /// # Errors
     /// The portable inventory is not available on this system.
-    pub fn inspect(proc: &Path, cgroups: &Cgroups) -> anyhow::Result<Self> {
+    pub fn inspect(proc: &Path, cgroups: &Cgroups, gpus: Option<&Driver>) -> anyhow::Result<Self> {
         let wanted = RefreshKind::nothing()
             .with_cpu(CpuRefreshKind::nothing())
             .with_memory(MemoryRefreshKind::nothing().with_ram());
@@ -54,6 +55,9 @@ impl Machine {
         put("container", container(proc).map(Value::from));
         put("virtualisation", virtualisation().map(Value::from));
         put("cpu_governor", text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(Value::from));
+        put("gpus", gpus.map(|driver| json!(driver.gpus)));
+        put("nvidia_driver", gpus.and_then(|driver| driver.version.clone()).map(Value::from));
+        put("cuda_driver", gpus.and_then(|driver| driver.cuda_version.clone()).map(Value::from));
         Ok(Self { limits, fingerprint: keys })
     }
 }

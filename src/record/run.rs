@@ -12,6 +12,7 @@ use super::child::{Child, Spec};
 use super::clock;
 use super::mask::Mask;
 use super::output::Streams;
+use super::probe::gpu::driver::Driver;
 use super::probe::memory::MemoryProbe;
 use super::probe::process::TreeNow;
 use super::progress::Progress;
@@ -34,6 +35,8 @@ pub struct Desk<'a> {
     pub progress: &'a Progress,
     pub cgroups: &'a Cgroups,
     pub mask: &'a Mask,
+    /// The GPUs' driver, or why there is none.
+    pub gpus: &'a Result<Driver, String>,
     /// How long the last run of the case took.
     pub expected: Option<Duration>,
 }

@@ -12,6 +12,7 @@ use super::clock;
 use super::fingerprint::{self, Machine};
 use super::mask::Mask;
 use super::plan::{Case, Plan};
+use super::probe::gpu::driver::Driver;
 use super::progress::Progress;
 use super::run::{Desk, PROC, record_run};
 use super::signals::Signals;
@@ -44,7 +45,8 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
     let before = open_environment(&folder)?.environment;
     let _lock = Lock::take(&folder)?;
     let cgroups = Cgroups::of_this_process(Path::new(PROC));
-    let machine = Machine::inspect(Path::new(PROC), &cgroups)?;
+    let gpus = Driver::open();
+    let machine = Machine::inspect(Path::new(PROC), &cgroups, gpus.as_ref().ok())?;
     if let Some(before) = before.as_ref().filter(|_| !plan.append) {
         refuse_what_differs(plan, before, &machine)?;
     }
@@ -54,6 +56,7 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
         folder,
         machine,
         cgroups,
+        gpus,
         mask: Mask::of_this_user(),
         signals: Signals::listen()?,
         progress: Progress::new(),
@@ -93,6 +96,8 @@ struct Session<'a> {
     folder: PathBuf,
     machine: Machine,
     cgroups: Cgroups,
+    /// Opened once: loading the driver can take seconds.
+    gpus: Result<Driver, String>,
     mask: Mask,
     signals: Signals,
     progress: Progress,
@@ -144,6 +149,7 @@ impl Session<'_> {
             progress: &self.progress,
             cgroups: &self.cgroups,
             mask: &self.mask,
+            gpus: &self.gpus,
             expected,
         };
         record_run(&folder, &spec, &mut record, desk).with_context(|| format!("cannot record {title}"))?;

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use super::child::{self, Child};
 use super::clock::{self, RunClock, Schedule};
 use super::fingerprint;
+use super::probe::gpu::GpuProbe;
 use super::probe::host::HostProbe;
 use super::probe::kernel::{self, KernelUnits};
 use super::probe::process::{ProcessProbe, TreeNow};
@@ -45,6 +46,7 @@ pub struct Watch<'a> {
     schedule: Schedule,
     host: HostProbe,
     processes: ProcessProbe,
+    gpus: GpuProbe,
     libraries: BTreeSet<String>,
     libraries_looked: usize,
     stop_requests: usize,
@@ -78,6 +80,7 @@ impl<'a> Watch<'a> {
         interval: Duration,
     ) -> Result<Self> {
         let units = KernelUnits::of_this_kernel();
+        let gpus = GpuProbe::start(desk.gpus, interval);
         let mut host = HostProbe::new(Path::new(PROC), &desk.cgroups.unified, units);
         host.sample(0, journal);
         let clock = RunClock::start();
@@ -94,6 +97,7 @@ impl<'a> Watch<'a> {
             schedule: Schedule::new(interval),
             host,
             processes,
+            gpus,
             libraries: BTreeSet::new(),
             libraries_looked: 0,
             stop_requests: 0,
@@ -115,6 +119,7 @@ impl<'a> Watch<'a> {
     /// None at present; kept for probes that must stop a run.
     pub fn until_the_end(mut self, record: &mut RunRecord) -> Result<Span> {
         let outcome = self.until_root_ends();
+        self.gpus.stop();
         let end_ns = self.clock.now_ns();
         self.host.sample(end_ns, self.journal);
         self.processes.sample(end_ns, self.journal);
@@ -130,6 +135,10 @@ impl<'a> Watch<'a> {
         record.libraries = self.libraries.into_iter().collect();
         record.coverage.extend(self.host.coverage());
         record.coverage.extend(self.processes.coverage());
+        let pids = pids(self.tree);
+        let (coverage, events) = self.gpus.finish(&self.clock, &pids, self.journal);
+        record.coverage.extend(coverage);
+        record.events.extend(events);
         Ok(Span { clocks_ns: self.processes.cpu_ns(), shim_cpu_ns: self.processes.shim_cpu_ns() })
     }
 
@@ -143,6 +152,7 @@ impl<'a> Watch<'a> {
             if self.schedule.take(self.clock.now_ns()) {
                 self.tick();
             }
+            self.gpus.collect(&self.clock, &pids(self.tree), self.journal);
             self.journal.flush_when_due();
         }
     }
@@ -187,7 +197,13 @@ impl<'a> Watch<'a> {
         let passed = when.elapsed();
         if passed >= SHOW_EVERY {
             let cores_busy = (tree.cpu_ns - cpu_ns) as f64 / passed.as_nanos() as f64;
-            let live = Live { cores_busy, memory_bytes: tree.rss_bytes, ..Live::default() };
+            let gpus = self.gpus.now();
+            let live = Live {
+                cores_busy,
+                memory_bytes: tree.rss_bytes,
+                gpu_utilisation_ratio: gpus.utilisation_ratio,
+                gpu_memory_bytes: gpus.memory_used_bytes,
+            };
             self.desk.progress.show(Duration::from_nanos(now_ns.unsigned_abs()), self.desk.expected, &live);
             self.shown = (Instant::now(), tree.cpu_ns);
         }
@@ -261,6 +277,11 @@ impl<'a> Watch<'a> {
             journal_bytes: 0,
         }
     }
+}
+
+/// The run's processes at the last tick.
+fn pids(tree: &Mutex<TreeNow>) -> Vec<i32> {
+    tree.lock().map(|tree| tree.pids.clone()).unwrap_or_default()
 }
 
 /// How long the machine has been suspended since it was started.

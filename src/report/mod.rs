@@ -1,1 +1,68 @@
-//! report
+//! Summaries -> findings, views, charts and Markdown, in both languages from the same values.
+//!
+//! ```text
+//! EnvironmentSummary -> findings (rules over values)  -> view (ready strings) -> template -> Markdown
+//!                    -> chart (SVG, PNG) ------------------^      words (catalogue of a language) ^
+//! ```
+//!
+//! [`write_environment`] is the way in. Nothing here reads a trace, a clock or a file: the same summary gives the same
+//! report, byte for byte. All prose stands in `templates/zh` and `templates/en`, in pairs.
+
+use anyhow::{Context as _, Result};
+
+use crate::aggregate::summary::EnvironmentSummary;
+
+pub mod chart;
+mod context;
+mod escape;
+mod findings;
+mod format;
+pub mod language;
+pub(crate) mod template;
+mod view;
+pub mod words;
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
+use chart::Chart;
+use context::Context;
+use language::Language;
+use words::Words;
+
+/// A report of one environment in one language.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Of the environment; names the folder of the report.
+    pub slug: String,
+    pub language: Language,
+    /// As Markdown.
+    pub title: String,
+    pub markdown: String,
+    /// In the order in which they appear.
+    pub charts: Vec<Chart>,
+    /// Labels and values for an index of environments, as plain text.
+    pub key_figures: Vec<(String, String)>,
+}
+
+/// Writes the report of an environment.
+///
+/// # Errors
+/// A template or catalogue is faulty, or a chart cannot be drawn; what and where is named.
+pub fn write_environment(summary: &EnvironmentSummary, language: Language) -> Result<Report> {
+    let context = Context { summary, words: Words::of(language)? };
+    let report = || -> Result<Report> {
+        let (view, charts) = view::build(&context)?;
+        Ok(Report {
+            slug: summary.slug.clone(),
+            language,
+            markdown: template::render(&format!("{}/report.md", language.key()), &view)?,
+            title: view.title,
+            charts,
+            key_figures: view::key_figures(&context)?,
+        })
+    };
+    report().with_context(|| format!("cannot write the report of the environment {:?}", summary.name))
+}

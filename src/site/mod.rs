@@ -1,1 +1,65 @@
-//! site
+//! Reports -> a static site: Markdown with pictures, HTML pages with inline charts, an index. Never sees a number.
+//!
+//! ```text
+//! SITE/index.html
+//!      <environment>/zh.md, en.md, zh.html, en.html
+//!                   /charts/<case>-<chart>.<language>.png
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::files;
+use crate::report::Report;
+
+mod markdown;
+mod page;
+
+const CHARTS: &str = "charts";
+
+/// Writes the site of all reports below `out`. What it replaces is its own: pages, and charts of reports that are
+/// written again. Other files stay.
+///
+/// # Errors
+/// Something cannot be written, with its path; or a template is faulty.
+pub fn write(out: &Path, reports: &[Report]) -> Result<()> {
+    for report in reports {
+        let siblings: Vec<&Report> = reports.iter().filter(|other| other.slug == report.slug).collect();
+        write_report(out, report, &siblings)?;
+    }
+    files::create_dir(out)?;
+    files::write(&out.join("index.html"), page::index(reports)?.as_bytes())
+}
+
+fn write_report(out: &Path, report: &Report, siblings: &[&Report]) -> Result<()> {
+    let folder = out.join(&report.slug);
+    let charts = folder.join(CHARTS);
+    files::create_dir(&charts)?;
+    remove_stale_charts(&charts, report)?;
+    for chart in &report.charts {
+        files::write(&folder.join(&chart.path), &chart.png()?)?;
+    }
+    let key = report.language.key();
+    files::write(&folder.join(format!("{key}.md")), report.markdown.as_bytes())?;
+    files::write(&folder.join(format!("{key}.html")), page::page(report, siblings)?.as_bytes())
+}
+
+/// Charts of the same language that an earlier report had and this one lacks.
+fn remove_stale_charts(charts: &Path, report: &Report) -> Result<()> {
+    let wanted: BTreeSet<&str> = report.charts.iter().filter_map(|chart| chart.path.rsplit('/').next()).collect();
+    let ending = format!(".{}.png", report.language.key());
+    for entry in fs::read_dir(charts).with_context(|| format!("cannot list {}", charts.display()))? {
+        let path = entry.with_context(|| format!("cannot list {}", charts.display()))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(&ending) && !wanted.contains(name) {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

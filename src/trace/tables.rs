@@ -138,7 +138,7 @@ tables! {
     gpu: Gpu, GpuBuffer {
         /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
         t_ns: i64,
-        /// Index in NVML's order (PCI order); the UUID stands in the fingerprint.
+        /// Index in NVML's order (PCI order), which is that of the fingerprint's `gpus`.
         gpu: i64,
         ;
         /// Share of the driver's last sampling period in which any kernel ran (0 to 1).

@@ -1,0 +1,102 @@
+//! Charts, drawn once as SVG: a page takes it with CSS variables for colours, Markdown takes it rasterised.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use resvg::tiny_skia::{Color, Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+
+mod canvas;
+pub(crate) mod cores;
+pub(crate) mod course;
+mod font;
+mod palette;
+mod ticks;
+
+/// Device pixels to a CSS pixel in the PNG, for sharp text on dense screens.
+const DENSITY: f32 = 2.0;
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub(crate) enum Drawing<'a> {
+    Course(course::CourseChart<'a>),
+    Cores(cores::CoreChart<'a>),
+}
+
+/// A chart of a report.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// Unique within the report.
+    pub id: String,
+    /// Of its PNG, relative to the report.
+    pub path: String,
+    /// Stands for the chart where it cannot be seen.
+    pub description: String,
+    svg: String,
+}
+
+impl Chart {
+    /// Draws a chart.
+    ///
+    /// # Errors
+    /// The drawing fails; the chart is named.
+    pub(crate) fn draw(id: String, path: String, description: String, drawing: &Drawing<'_>) -> Result<Self> {
+        let (title, drawn) = match drawing {
+            Drawing::Course(chart) => (&chart.title, course::draw(chart)),
+            Drawing::Cores(chart) => (&chart.title, cores::draw(chart)),
+        };
+        let drawn = drawn.with_context(|| format!("chart {id}"))?;
+        let svg = with_head(&drawn, &id, &font::drawable(title), &font::drawable(&description));
+        Ok(Self { id, path, description, svg })
+    }
+
+    /// The SVG for a page: its colours are the page's CSS variables.
+    pub fn inline(&self) -> String {
+        palette::with_variables(&self.svg)
+    }
+
+    /// The SVG as a picture on white, with the bundled font.
+    ///
+    /// # Errors
+    /// The picture cannot be made; the chart is named.
+    pub fn png(&self) -> Result<Vec<u8>> {
+        rasterise(&self.svg).with_context(|| format!("cannot rasterise the chart {}", self.id))
+    }
+}
+
+/// Replaces the head that plotters writes by one with a size in CSS pixels and the words that screen readers read.
+fn with_head(drawn: &str, id: &str, title: &str, description: &str) -> String {
+    let body = drawn.split_once('>').map_or(drawn, |(_, body)| body).trim_start();
+    let view_box =
+        drawn.split_once("viewBox=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("", |(view_box, _)| view_box);
+    let (title, description) = (xml(title), xml(description));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"{view_box}\" role=\"img\" \
+         aria-labelledby=\"{id}-title {id}-desc\">\n<title id=\"{id}-title\">{title}</title>\n<desc id=\"{id}-desc\">{description}</desc>\n{body}",
+        canvas::WIDTH,
+        canvas::HEIGHT,
+    )
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn rasterise(svg: &str) -> Result<Vec<u8>> {
+    let mut fonts = fontdb::Database::new();
+    fonts.load_font_data(font::FONT.to_vec());
+    let family = fonts
+        .faces()
+        .next()
+        .and_then(|face| face.families.first())
+        .map(|(name, _)| name.clone())
+        .context("the bundled font has no name")?;
+    fonts.set_sans_serif_family(family);
+    let options = Options { fontdb: Arc::new(fonts), ..Options::default() };
+    let tree = Tree::from_str(svg, &options)?;
+    let size = tree.size().to_int_size().scale_by(DENSITY).context("no size")?;
+    let mut picture = Pixmap::new(size.width(), size.height()).context("no room for the picture")?;
+    picture.fill(Color::WHITE);
+    resvg::render(&tree, Transform::from_scale(DENSITY, DENSITY), &mut picture.as_mut());
+    Ok(picture.encode_png()?)
+}

@@ -1,0 +1,75 @@
+//! What all parts of a report are written with: the summary, the words, and the wholes that percentages refer to.
+
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::words::Words;
+use super::{escape, format};
+use crate::aggregate::summary::{EnvironmentSummary, Metric, MetricSummary};
+
+/// Shared by the builders of one report.
+#[derive(Clone, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) summary: &'a EnvironmentSummary,
+    pub(crate) words: Words,
+}
+
+/// The wholes that labels name.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Wholes {
+    /// Cores' worth of CPU time that the run may use.
+    pub(crate) limit: String,
+    /// Cores of the host.
+    pub(crate) online: String,
+}
+
+impl Context<'_> {
+    pub(crate) fn wholes(&self) -> Wholes {
+        let limits = self.summary.limits;
+        Wholes { limit: format::cores(limits.cpu_cores), online: limits.cores_online.to_string() }
+    }
+
+    /// Name of a metric with the whole that its percentages refer to.
+    pub(crate) fn label(&self, metric: Metric) -> Result<String> {
+        self.words.fill(&format!("metric.{}", metric.key()), &self.wholes())
+    }
+
+    /// Mean of a metric as text.
+    pub(crate) fn mean(&self, figure: &MetricSummary) -> String {
+        format::value(figure.metric.unit(), figure.mean)
+    }
+
+    /// Least to greatest run; of one run, that there is no spread.
+    pub(crate) fn range(&self, figure: &MetricSummary) -> Result<String> {
+        if figure.n < 2 {
+            return Ok(self.words.get("no_spread")?.to_owned());
+        }
+        Ok(format::Scale::of(figure.metric.unit(), figure.mean).range(figure.min, figure.max))
+    }
+
+    /// A value of the fingerprint, for a table cell.
+    pub(crate) fn component(&self, key: &str, value: &Value) -> Result<String> {
+        Ok(match value {
+            Value::Null => format::ABSENT.to_owned(),
+            Value::Bool(yes) => self.words.get(if *yes { "yes" } else { "no" })?.to_owned(),
+            Value::Number(number) if key.ends_with("_bytes") => {
+                number.as_i64().map_or_else(|| number.to_string(), format::bytes)
+            }
+            Value::Number(number) => number.to_string(),
+            Value::String(text) => escape::text(text),
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.component(key, item)).collect::<Result<Vec<_>>>()?;
+                self.words.list(&items)?
+            }
+            Value::Object(_) => escape::code_cell(&value.to_string()),
+        })
+    }
+
+    /// `key=value` pairs as inline code, for a table cell.
+    pub(crate) fn pairs<'p>(&self, pairs: impl IntoIterator<Item = (&'p String, &'p String)>) -> Result<String> {
+        let pairs: Vec<String> =
+            pairs.into_iter().map(|(key, value)| escape::code_cell(&format!("{key}={value}"))).collect();
+        if pairs.is_empty() { Ok(format::ABSENT.to_owned()) } else { self.words.list(&pairs) }
+    }
+}

@@ -1,0 +1,200 @@
+//! The catalogue of findings: every judgement of a report is a rule over measured values. What was not measured earns
+//! no finding. The words of a rule are `finding.<name>` and `finding.<name>.short` in the catalogues of words.
+
+use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric, MetricSummary, Unit};
+use crate::trace::run::Outcome;
+
+/// A core counts as busy above this share; the metric that counts such cores uses the same.
+pub(crate) const BUSY_CORE: f64 = 0.85;
+
+/// What a rule looks at, of one case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Of(Metric),
+    /// Peak memory of the run over the memory that it may use.
+    MemoryOfLimit,
+    /// Bytes from and to swap.
+    Swap,
+    FinishedRuns,
+    FailedRuns,
+    /// Runs that were cut: interrupted, or their recorder died.
+    CutRuns,
+    /// Ticks of the recorder that were missed, over all that were due.
+    MissedTicks,
+    /// Different machines or software states among the runs of the environment.
+    Fingerprints,
+}
+
+/// Holds where a measure is at least `from` and less than `below`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    pub(crate) measure: Measure,
+    pub(crate) from: Option<f64>,
+    pub(crate) below: Option<f64>,
+    /// The chart of the case that shows it.
+    pub(crate) chart: Option<&'static str>,
+    /// Whether it limits what the figures may be used for.
+    pub(crate) caution: bool,
+}
+
+const fn rule(name: &'static str, measure: Measure, from: Option<f64>, below: Option<f64>) -> Rule {
+    Rule { name, measure, from, below, chart: None, caution: false }
+}
+
+impl Rule {
+    const fn seen_in(self, chart: &'static str) -> Self {
+        Self { chart: Some(chart), ..self }
+    }
+
+    const fn caution(self) -> Self {
+        Self { caution: true, ..self }
+    }
+
+    fn holds(&self, value: f64) -> bool {
+        self.from.is_none_or(|from| value >= from) && self.below.is_none_or(|below| value < below)
+    }
+}
+
+/// In the order in which reports print them.
+pub(crate) const RULES: &[Rule] = &[
+    rule("gpu_high", Measure::Of(Metric::GpuUtilisation), Some(0.70), None).seen_in("gpu"),
+    rule("gpu_moderate", Measure::Of(Metric::GpuUtilisation), Some(0.30), Some(0.70)).seen_in("gpu"),
+    rule("gpu_low", Measure::Of(Metric::GpuUtilisation), None, Some(0.30)).seen_in("gpu"),
+    rule("cpu_saturated", Measure::Of(Metric::CpuUsage), Some(0.90), None).seen_in("cpu"),
+    rule("cpu_moderate", Measure::Of(Metric::CpuUsage), Some(0.30), Some(0.90)).seen_in("cpu"),
+    rule("cpu_low", Measure::Of(Metric::CpuUsage), None, Some(0.30)).seen_in("cpu"),
+    rule("cores_busy", Measure::Of(Metric::CoresAbove85), Some(0.5), None).seen_in("cores"),
+    rule("data_wait_high", Measure::Of(Metric::DataWait), Some(0.20), None),
+    rule("data_wait_low", Measure::Of(Metric::DataWait), None, Some(0.05)),
+    rule("io_wait_high", Measure::Of(Metric::IoWait), Some(0.05), None),
+    rule("io_wait_low", Measure::Of(Metric::IoWait), None, Some(0.01)),
+    rule("memory_tight", Measure::MemoryOfLimit, Some(0.90), None).seen_in("memory"),
+    rule("memory_moderate", Measure::MemoryOfLimit, Some(0.50), Some(0.90)).seen_in("memory"),
+    rule("memory_ample", Measure::MemoryOfLimit, None, Some(0.50)).seen_in("memory"),
+    rule("swap_used", Measure::Swap, Some(1.0), None).caution(),
+    rule("swap_unused", Measure::Swap, None, Some(1.0)),
+    rule("foreign_load", Measure::Of(Metric::ForeignCpu), Some(0.05), None).caution().seen_in("cpu"),
+    rule("steal", Measure::Of(Metric::Steal), Some(0.02), None).caution(),
+    rule("failed_runs", Measure::FailedRuns, Some(1.0), None).caution(),
+    rule("cut_runs", Measure::CutRuns, Some(1.0), None).caution(),
+    rule("no_finished_run", Measure::FinishedRuns, None, Some(1.0)).caution(),
+    rule("few_runs", Measure::FinishedRuns, Some(1.0), Some(3.0)).caution(),
+    rule("missed_ticks", Measure::MissedTicks, Some(0.01), None).caution(),
+    rule("mixed_fingerprints", Measure::Fingerprints, Some(2.0), None).caution(),
+];
+
+/// What a rule was held against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Evidence {
+    pub(crate) unit: Unit,
+    pub(crate) value: f64,
+    /// Least and greatest run, and the number of runs; absent where the value is a count over all runs.
+    pub(crate) spread: Option<(f64, f64, usize)>,
+}
+
+/// A rule that holds, with the value that earned it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) rule: &'static Rule,
+    pub(crate) evidence: Evidence,
+}
+
+/// All findings of a case.
+pub(crate) fn of_case(summary: &EnvironmentSummary, case: &CaseSummary) -> Vec<Finding> {
+    let held = |rule: &'static Rule| {
+        let evidence = measure(rule.measure, summary, case)?;
+        rule.holds(evidence.value).then_some(Finding { rule, evidence })
+    };
+    RULES.iter().filter_map(held).collect()
+}
+
+fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -> Option<Evidence> {
+    let runs = |wanted: fn(Outcome) -> bool| count(case.runs.iter().filter(|run| wanted(run.outcome)).count());
+    match measure {
+        Measure::Of(metric) => case.metric(metric).map(|figure| over_runs(metric.unit(), figure, 1.0)),
+        Measure::MemoryOfLimit => {
+            let peak = case.metric(Metric::MemoryPssPeak).or(case.metric(Metric::MemorySumOfPeaks))?;
+            let limit = summary.limits.memory_bytes as f64;
+            (limit > 0.0).then(|| over_runs(Unit::Ratio, peak, limit))
+        }
+        Measure::Swap => {
+            let (read, written) = (case.metric(Metric::SwapIn)?, case.metric(Metric::SwapOut)?);
+            Some(Evidence { unit: Unit::Bytes, value: read.mean + written.mean, spread: None })
+        }
+        Measure::FinishedRuns => runs(Outcome::is_finished),
+        Measure::FailedRuns => runs(|outcome| matches!(outcome, Outcome::Failed { .. } | Outcome::Killed { .. })),
+        Measure::CutRuns => {
+            runs(|outcome| matches!(outcome, Outcome::Recording | Outcome::Incomplete | Outcome::Interrupted))
+        }
+        Measure::MissedTicks => {
+            let missed: u64 = case.runs.iter().map(|run| run.recorder.missed_ticks).sum();
+            let met: u64 = case.runs.iter().map(|run| run.recorder.ticks).sum();
+            (missed + met > 0).then(|| Evidence {
+                unit: Unit::Ratio,
+                value: missed as f64 / (missed + met) as f64,
+                spread: None,
+            })
+        }
+        Measure::Fingerprints => count(summary.fingerprints),
+    }
+}
+
+fn over_runs(unit: Unit, figure: &MetricSummary, whole: f64) -> Evidence {
+    Evidence { unit, value: figure.mean / whole, spread: Some((figure.min / whole, figure.max / whole, figure.n)) }
+}
+
+fn count(number: usize) -> Option<Evidence> {
+    Some(Evidence { unit: Unit::Count, value: number as f64, spread: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use crate::report::language::Language;
+    use crate::report::words::Words;
+
+    fn names(summary: &EnvironmentSummary, case: usize) -> Vec<&'static str> {
+        of_case(summary, &summary.cases[case]).iter().map(|finding| finding.rule.name).collect()
+    }
+
+    #[test]
+    fn every_rule_has_words_in_both_languages() {
+        for language in Language::ALL {
+            let words = Words::of(language).unwrap();
+            for rule in RULES {
+                words.get(&format!("finding.{}", rule.name)).unwrap();
+                words.get(&format!("finding.{}.short", rule.name)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn bands_of_one_measure_do_not_overlap() {
+        for value in [0.0, 0.29, 0.30, 0.5, 0.70, 0.89, 0.90, 1.2] {
+            for measure in [Measure::Of(Metric::CpuUsage), Measure::Of(Metric::GpuUtilisation), Measure::MemoryOfLimit]
+            {
+                let held = RULES.iter().filter(|rule| rule.measure == measure && rule.holds(value)).count();
+                assert_eq!(held, 1, "{measure:?} at {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_busy_case_with_broken_runs_says_so() {
+        let found = names(&fixture::cpu_only(), 1);
+        for name in ["cpu_saturated", "cores_busy", "swap_unused", "failed_runs", "cut_runs"] {
+            assert!(found.contains(&name), "{name} is not in {found:?}");
+        }
+        assert!(!found.contains(&"few_runs"), "{found:?}");
+    }
+
+    #[test]
+    fn what_was_not_measured_earns_no_finding() {
+        let mut summary = fixture::cpu_only();
+        summary.cases[1].metrics.clear();
+        let found = names(&summary, 1);
+        assert_eq!(found, ["failed_runs", "cut_runs"]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Environments made by hand for the tests.
+
+use std::collections::BTreeMap;
+use std::f64::consts::PI;
+
+use serde_json::json;
+
+use crate::aggregate::summary::{
+    CaseSummary, CoreUsage, Course, EnvironmentSummary, Metric, MetricSummary, Point, Quantity, RunSummary,
+};
+use crate::trace::layout::slug;
+use crate::trace::run::{Coverage, CoverageState, Limits, Outcome, RecorderCost, case_name};
+
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+/// CPU only: `idle`, and `small-cnn` with three finished runs, one failed and one incomplete.
+pub(crate) fn cpu_only() -> EnvironmentSummary {
+    let outcomes = [
+        Outcome::Finished,
+        Outcome::Finished,
+        Outcome::Failed { exit_code: 137 },
+        Outcome::Finished,
+        Outcome::Incomplete,
+    ];
+    let mut cnn = case("small-cnn", &[("device", "cpu"), ("quick", "true")], &outcomes);
+    cnn.effective = strings(&[("batch_size", "64"), ("device", "cpu"), ("images", "1280"), ("threads", "4")]);
+    cnn.runs[2].output_tail =
+        vec!["epoch 1".to_owned(), "RuntimeError: [enforce fail] <out of memory> | `alloc`".to_owned()];
+    cnn.runs[2].survivors = vec!["pt_data_worker".to_owned()];
+    cnn.runs[4].events = vec!["the recorder was killed; its journal was kept".to_owned()];
+    cnn.metrics = vec![
+        figure(Metric::Duration, 48.62, 0.4, 3),
+        figure(Metric::TrainTime, 46.91, 0.4, 3),
+        figure(Metric::Throughput, 136.4, 1.2, 3),
+        figure(Metric::CpuTime, 181.2, 1.5, 3),
+        figure(Metric::CpuUsage, 0.932, 0.008, 3),
+        figure(Metric::CpuUsageMax, 0.994, 0.002, 3),
+        figure(Metric::HostCpu, 0.471, 0.004, 3),
+        figure(Metric::IoWait, 0.0004, 0.0002, 3),
+        figure(Metric::ForeignCpu, 0.004, 0.001, 3),
+        figure(Metric::CoresAbove85, 4.0, 0.0, 3),
+        figure(Metric::MemorySumOfPeaks, 5.31 * GIB, 0.02 * GIB, 3),
+        figure(Metric::MemoryPssPeak, 5.24 * GIB, 0.02 * GIB, 3),
+        figure(Metric::SwapIn, 0.0, 0.0, 3),
+        figure(Metric::SwapOut, 0.0, 0.0, 3),
+        figure(Metric::Threads, 9.0, 1.0, 3),
+    ];
+    cnn.courses = vec![
+        course(
+            Quantity::RunCpu,
+            48,
+            3,
+            |t| if t < 3.0 { 0.25 * t + 0.1 } else { 0.95 + 0.03 * (t / 2.0).sin() },
+            0.015,
+        ),
+        course(Quantity::HostCpu, 48, 3, |t| if t < 3.0 { 0.15 * t } else { 0.48 + 0.02 * (t / 2.0).sin() }, 0.02),
+        course(Quantity::MemoryRss, 48, 3, |t| GIB * (5.3 - 4.6 * (-t / 4.0).exp()), 0.08 * GIB),
+        course(Quantity::MemoryPss, 48, 3, |t| GIB * (5.2 - 4.6 * (-t / 4.0).exp()), 0.08 * GIB),
+    ];
+    cnn.cores = (0..8).map(|core| core_usage(core, if core % 2 == 0 { 0.93 } else { 0.03 })).collect();
+    let mut idle = case("idle", &[("device", "cpu"), ("quick", "true")], &[Outcome::Finished; 3]);
+    idle.metrics = vec![
+        figure(Metric::Duration, 10.02, 0.003, 3),
+        figure(Metric::CpuTime, 0.0421, 0.001, 3),
+        figure(Metric::CpuUsage, 0.00105, 0.0001, 3),
+        figure(Metric::HostCpu, 0.012, 0.002, 3),
+        figure(Metric::ForeignCpu, 0.009, 0.002, 3),
+        figure(Metric::MemorySumOfPeaks, 0.21 * GIB, 0.001 * GIB, 3),
+    ];
+    idle.courses =
+        vec![course(Quantity::RunCpu, 10, 3, |_| 0.001, 0.0), course(Quantity::MemoryRss, 10, 3, |_| 0.21 * GIB, 0.0)];
+    idle.cores = (0..8).map(|core| core_usage(core, 0.012)).collect();
+    environment("PyTorch-2.11-CPU", vec![idle, cnn])
+}
+
+/// One case on a GPU, run once.
+pub(crate) fn with_gpu() -> EnvironmentSummary {
+    let mut cnn = case("small-cnn", &[("device", "cuda:0")], &[Outcome::Finished]);
+    cnn.effective = strings(&[("device", "cuda:0"), ("images", "10000")]);
+    cnn.metrics = vec![
+        figure(Metric::Duration, 12.4, 0.0, 1),
+        figure(Metric::CpuUsage, 0.142, 0.0, 1),
+        figure(Metric::MemorySumOfPeaks, 3.4 * GIB, 0.0, 1),
+        figure(Metric::GpuUtilisation, 0.78, 0.0, 1),
+        figure(Metric::GpuMemoryPeak, 2.1 * GIB, 0.0, 1),
+        figure(Metric::GpuEnergy, 2_940.0, 0.0, 1),
+        figure(Metric::GpuTemperatureMax, 61.0, 0.0, 1),
+    ];
+    cnn.courses = vec![
+        course(Quantity::RunCpu, 12, 1, |_| 0.14, 0.0),
+        course(Quantity::GpuUtilisation(0), 12, 1, |t| 0.75 + 0.1 * (t * PI / 6.0).sin(), 0.0),
+        course(Quantity::GpuMemory(0), 12, 1, |t| GIB * (0.6 + 1.5 * (t / 3.0).min(1.0)), 0.0),
+    ];
+    let mut summary = environment("CUDA v2.8 镜像", vec![cnn]);
+    summary.coverage = vec![covered("gpu", CoverageState::Measured, "NVML", "")];
+    summary
+}
+
+/// Names and texts that try to break out of where they stand.
+pub(crate) fn hostile() -> EnvironmentSummary {
+    let evil = "</title><script>alert(1)</script> | `x` <img src=x onerror=alert(2)>\n# h \u{202E}rtl [a](javascript:alert(3))";
+    let mut own = case(evil, &[("note", evil)], &[Outcome::Failed { exit_code: 1 }]);
+    own.command = vec!["python".to_owned(), evil.to_owned()];
+    own.runs[0].events = vec![evil.to_owned()];
+    own.runs[0].output_tail = vec!["```".to_owned(), evil.to_owned()];
+    own.courses = vec![course(Quantity::RunCpu, 5, 1, |_| 0.5, 0.0)];
+    let mut summary = environment(evil, vec![own]);
+    summary.fingerprint.insert(evil.to_owned(), json!(evil));
+    summary.libraries = vec![evil.to_owned()];
+    summary.coverage = vec![covered(evil, CoverageState::Denied, evil, evil)];
+    summary
+}
+
+fn environment(name: &str, cases: Vec<CaseSummary>) -> EnvironmentSummary {
+    EnvironmentSummary {
+        name: name.to_owned(),
+        slug: slug(name),
+        fingerprint: BTreeMap::from([
+            ("architecture".to_owned(), json!("x86_64")),
+            ("container".to_owned(), json!("docker")),
+            ("cores_online".to_owned(), json!(8)),
+            ("cpu_model".to_owned(), json!("AMD Ryzen 9 7900X")),
+            ("kernel".to_owned(), json!("6.1.0-18-amd64")),
+            ("os".to_owned(), json!("Debian 12 (bookworm)")),
+            ("shm_bytes".to_owned(), json!(67_108_864)),
+            ("tuned".to_owned(), json!(true)),
+        ]),
+        fingerprints: 1,
+        limits: Limits { cores_online: 8, cpu_cores: 4.0, memory_total_bytes: 32 << 30, memory_bytes: 16 << 30 },
+        libraries: vec!["libgomp.so.1".to_owned(), "libtorch_cpu.so".to_owned()],
+        coverage: vec![
+            covered("gpu", CoverageState::Unsupported, "NVML", "libnvidia-ml.so.1 cannot be loaded"),
+            covered("host", CoverageState::Measured, "/proc/stat", ""),
+            covered("memory.pss_bytes", CoverageState::Denied, "/proc/<pid>/smaps_rollup", "permission denied"),
+        ],
+        cases,
+    }
+}
+
+fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> CaseSummary {
+    let settings = strings(settings);
+    let name = case_name(workload, &settings);
+    CaseSummary {
+        slug: slug(&name),
+        name,
+        workload: workload.to_owned(),
+        effective: BTreeMap::new(),
+        command: ["shice-workloads", workload].map(str::to_owned).to_vec(),
+        runs: (1..).zip(outcomes).map(|(number, outcome)| run(number, *outcome)).collect(),
+        settings,
+        metrics: Vec::new(),
+        courses: Vec::new(),
+        cores: Vec::new(),
+    }
+}
+
+fn run(run: u32, outcome: Outcome) -> RunSummary {
+    let spent = 48.62 + 0.2 * f64::from(run);
+    RunSummary {
+        run,
+        outcome,
+        started_unix_ns: 1_764_600_000_000_000_000 + i64::from(run) * 60_000_000_000,
+        interval_ns: 100_000_000,
+        survivors: Vec::new(),
+        events: Vec::new(),
+        output_tail: Vec::new(),
+        recorder: RecorderCost {
+            cpu_ns: Some(310_000_000),
+            memory_peak_bytes: Some(14 << 20),
+            ticks: 486,
+            missed_ticks: 0,
+            late_max_ns: 1_800_000,
+            journal_bytes: 1 << 20,
+        },
+        values: if outcome.is_finished() {
+            BTreeMap::from([(Metric::Duration, spent), (Metric::CpuUsage, 0.93)])
+        } else {
+            BTreeMap::new()
+        },
+    }
+}
+
+fn figure(metric: Metric, mean: f64, spread: f64, n: usize) -> MetricSummary {
+    MetricSummary {
+        metric,
+        n,
+        mean,
+        min: mean - spread,
+        max: mean + spread,
+        ci95: (n >= 3).then_some((mean - 1.5 * spread, mean + 1.5 * spread)),
+    }
+}
+
+pub(crate) fn course(quantity: Quantity, seconds: u32, runs: usize, value: impl Fn(f64) -> f64, spread: f64) -> Course {
+    let point =
+        |t_s: f64| Point { t_s, mean: value(t_s), min: (value(t_s) - spread).max(0.0), max: value(t_s) + spread };
+    Course { quantity, runs, points: (0..seconds).map(|second| point(f64::from(second) + 0.5)).collect() }
+}
+
+fn core_usage(core: u32, mean: f64) -> CoreUsage {
+    CoreUsage { core, mean, min: mean * 0.9, max: (mean * 1.05).min(1.0) }
+}
+
+fn covered(metric: &str, state: CoverageState, source: &str, reason: &str) -> Coverage {
+    Coverage { metric: metric.to_owned(), state, source: source.to_owned(), reason: reason.to_owned() }
+}
+
+fn strings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}

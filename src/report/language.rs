@@ -1,0 +1,28 @@
+//! The languages that reports are written in.
+
+/// A language of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Language {
+    Chinese,
+    English,
+}
+
+impl Language {
+    pub const ALL: [Self; 2] = [Self::Chinese, Self::English];
+
+    /// Name of its folder below `templates/` and of its files in the site.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Chinese => "zh",
+            Self::English => "en",
+        }
+    }
+
+    /// The tag that HTML wants (BCP 47).
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Chinese => "zh-CN",
+            Self::English => "en",
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Whole reports, from summaries made by hand.
+
+use super::fixture;
+use super::*;
+use crate::aggregate::summary::{CoreUsage, Course, Point, Quantity};
+
+fn markdown(summary: &EnvironmentSummary, language: Language) -> String {
+    write_environment(summary, language).unwrap().markdown
+}
+
+#[test]
+fn a_chinese_report_of_a_machine_without_gpu() {
+    insta::assert_snapshot!(markdown(&fixture::cpu_only(), Language::Chinese));
+}
+
+#[test]
+fn an_english_report_of_a_machine_without_gpu() {
+    insta::assert_snapshot!(markdown(&fixture::cpu_only(), Language::English));
+}
+
+#[test]
+fn a_chinese_report_of_one_run_on_a_gpu() {
+    insta::assert_snapshot!(markdown(&fixture::with_gpu(), Language::Chinese));
+}
+
+#[test]
+fn an_english_report_of_one_run_on_a_gpu() {
+    insta::assert_snapshot!(markdown(&fixture::with_gpu(), Language::English));
+}
+
+#[test]
+fn an_environment_without_any_case_is_a_report_all_the_same() {
+    let mut summary = fixture::cpu_only();
+    summary.cases.clear();
+    for language in Language::ALL {
+        assert!(!markdown(&summary, language).is_empty());
+    }
+}
+
+#[test]
+fn one_run_has_no_spread_and_never_a_plus_minus_zero() {
+    let english = markdown(&fixture::with_gpu(), Language::English);
+    assert!(english.contains("n = 1, no spread") && !english.contains('±'), "{english}");
+}
+
+#[test]
+fn hostile_names_stay_text_in_markdown() {
+    for language in Language::ALL {
+        let markdown = markdown(&fixture::hostile(), language);
+        assert!(!markdown.contains('\u{202E}'));
+        let title = markdown.lines().next().unwrap();
+        assert!(title.contains(r"\<script\>") && title.contains(r"\| \`x\`") && title.contains(r"\[a\]"), "{title}");
+        let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+        let table: Vec<&str> = markdown
+            .lines()
+            .skip_while(|line| !line.starts_with("| ---"))
+            .take_while(|line| line.starts_with('|'))
+            .collect();
+        assert!(table.len() > 5 && table.iter().all(|row| cells(row) == 3), "{table:#?}");
+    }
+}
+
+#[test]
+fn the_same_summary_gives_the_same_bytes() {
+    let [first, second] = [(), ()].map(|()| write_environment(&fixture::cpu_only(), Language::Chinese).unwrap());
+    assert_eq!(first.markdown, second.markdown);
+    for (a, b) in first.charts.iter().zip(&second.charts) {
+        assert_eq!(a.inline(), b.inline());
+        assert_eq!(a.png().unwrap(), b.png().unwrap());
+    }
+}
+
+#[test]
+fn charts_of_constant_single_and_unusable_values_end() {
+    let mut summary = fixture::cpu_only();
+    let unusable = Point { t_s: 1.5, mean: f64::NAN, min: f64::NEG_INFINITY, max: f64::INFINITY };
+    let far = Point { t_s: 1e300, mean: 1e300, min: -1e300, max: 1e300 };
+    let constant = fixture::course(Quantity::RunCpu, 30, 3, |_| 0.0, 0.0);
+    let single = fixture::course(Quantity::MemoryRss, 1, 1, |_| 1.0, 0.0);
+    let all_unusable = Course { points: vec![unusable; 5], quantity: Quantity::GpuMemory(0), runs: 1 };
+    let mut mixed = fixture::course(Quantity::MemoryPss, 5, 2, |t| t, 1.0);
+    mixed.points.extend([unusable, far]);
+    mixed.points.reverse();
+    summary.cases[1].courses = vec![constant, single, all_unusable, mixed];
+    summary.cases[1].cores = vec![CoreUsage { core: 0, mean: f64::NAN, min: 0.0, max: 0.0 }];
+    summary.cases[0].cores.clear();
+    let report = write_environment(&summary, Language::English).unwrap();
+    let ids: Vec<&str> =
+        report.charts.iter().map(|chart| chart.id.as_str()).filter(|id| id.starts_with("small-cnn")).collect();
+    assert_eq!(ids.len(), 3, "one course has a single point, one none that is usable: {ids:?}");
+    for chart in &report.charts {
+        chart.png().unwrap();
+    }
+}
+
+#[test]
+fn a_long_course_keeps_its_peak_and_stays_small() {
+    let mut summary = fixture::cpu_only();
+    let mut long = fixture::course(Quantity::RunCpu, 86_400, 1, |_| 0.1, 0.0);
+    long.points[40_000].mean = 0.9;
+    summary.cases[1].courses = vec![long];
+    let report = write_environment(&summary, Language::English).unwrap();
+    let chart =
+        report.charts.iter().find(|chart| chart.id.ends_with("-cpu") && chart.id.starts_with("small-cnn")).unwrap();
+    assert!(chart.inline().len() < 60_000 && chart.inline().contains("peak 90.0%"), "{}", chart.inline().len());
+}

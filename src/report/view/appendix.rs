@@ -1,0 +1,199 @@
+//! Everything for the reader who checks: each run, the coverage ledger, the cost of recording, the commands.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::levels::Table;
+use super::method;
+use crate::aggregate::summary::{CaseSummary, Metric, RunSummary};
+use crate::report::context::Context;
+use crate::report::escape;
+use crate::report::format::{self, ABSENT, Scale};
+use crate::trace::run::{Coverage, CoverageState, Outcome, RecorderCost};
+
+const RUN_COLUMNS: [Metric; 7] = [
+    Metric::Duration,
+    Metric::CpuTime,
+    Metric::CpuUsage,
+    Metric::MemorySumOfPeaks,
+    Metric::Throughput,
+    Metric::GpuUtilisation,
+    Metric::GpuMemoryPeak,
+];
+
+/// Workloads that `shice record` knows by name.
+const BUILT_IN: [&str; 4] = ["idle", "small-cnn", "resnet50-cifar10", "llama2-finetune"];
+
+/// What `shice record` takes where nothing is said.
+const DEFAULT_INTERVAL_NS: i64 = 100_000_000;
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Appendix {
+    cases: Vec<CaseRuns>,
+    coverage: Vec<CoverageRow>,
+    costs: Vec<Cost>,
+    /// Folder of the environment below the folder of traces.
+    folder: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct CaseRuns {
+    name: String,
+    table: Table,
+    notes: Vec<Note>,
+    /// A fenced block with the command that repeats the case.
+    reproduce: String,
+    /// A fenced block with the command that was run.
+    command: String,
+}
+
+/// What a run has to say besides its figures.
+#[derive(Clone, Debug, Serialize)]
+struct Note {
+    run: u32,
+    survivors: Option<String>,
+    events: Vec<String>,
+    /// A fenced block.
+    output: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct CoverageRow {
+    metric: String,
+    state: String,
+    source: String,
+    reason: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Cost {
+    case: String,
+    cpu: String,
+    memory: String,
+    ticks: String,
+    missed: String,
+    late: String,
+    journal: String,
+}
+
+pub(super) fn build(context: &Context<'_>) -> Result<Appendix> {
+    let summary = context.summary;
+    Ok(Appendix {
+        cases: summary.cases.iter().map(|case| case_runs(context, case)).collect::<Result<_>>()?,
+        coverage: summary.coverage.iter().map(|entry| coverage(context, entry)).collect::<Result<_>>()?,
+        costs: summary.cases.iter().map(cost).collect(),
+        folder: escape::code_cell(&format!("environment={}", summary.slug)),
+    })
+}
+
+fn case_runs(context: &Context<'_>, case: &CaseSummary) -> Result<CaseRuns> {
+    Ok(CaseRuns {
+        name: escape::text(&case.name),
+        table: run_table(context, case)?,
+        notes: case.runs.iter().map(|run| note(context, run)).filter_map(Result::transpose).collect::<Result<_>>()?,
+        reproduce: escape::block(&reproduce(&context.summary.name, case), "sh"),
+        command: escape::block(&method::command(&case.command), "sh"),
+    })
+}
+
+fn run_table(context: &Context<'_>, case: &CaseSummary) -> Result<Table> {
+    let header = ["run", "outcome.title", "started"].iter().map(|key| context.words.get(key).map(str::to_owned));
+    let mut table = Table { header: header.collect::<Result<_>>()?, rows: Vec::new() };
+    for run in &case.runs {
+        table.rows.push(vec![run.run.to_string(), outcome(context, run.outcome)?, format::utc(run.started_unix_ns)]);
+    }
+    for metric in RUN_COLUMNS {
+        let values: Vec<Option<f64>> = case.runs.iter().map(|run| run.values.get(&metric).copied()).collect();
+        let Some(greatest) = values.iter().flatten().copied().reduce(f64::max) else { continue };
+        let scale = Scale::of(metric.unit(), greatest);
+        table.header.push(context.label(metric)?);
+        for (row, value) in table.rows.iter_mut().zip(values) {
+            row.push(value.map_or_else(|| ABSENT.to_owned(), |value| scale.text(value)));
+        }
+    }
+    Ok(table)
+}
+
+/// How a run ended; anything but well stands out.
+fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
+    #[derive(Serialize)]
+    struct Code {
+        code: i32,
+    }
+    let code = match outcome {
+        Outcome::Failed { exit_code } => exit_code,
+        Outcome::Killed { signal } => signal,
+        _ => 0,
+    };
+    let text = context.words.fill(&format!("outcome.{}", outcome.word()), &Code { code })?;
+    Ok(if outcome.is_finished() { text } else { format!("**{text}**") })
+}
+
+fn note(context: &Context<'_>, run: &RunSummary) -> Result<Option<Note>> {
+    if run.survivors.is_empty() && run.events.is_empty() && run.output_tail.is_empty() {
+        return Ok(None);
+    }
+    let survivors: Vec<String> = run.survivors.iter().map(|name| escape::code_cell(name)).collect();
+    Ok(Some(Note {
+        run: run.run,
+        survivors: if survivors.is_empty() { None } else { Some(context.words.list(&survivors)?) },
+        events: run.events.iter().map(|event| escape::text(event)).collect(),
+        output: (!run.output_tail.is_empty()).then(|| escape::block(&run.output_tail.join("\n"), "text")),
+    }))
+}
+
+fn coverage(context: &Context<'_>, entry: &Coverage) -> Result<CoverageRow> {
+    let state = match entry.state {
+        CoverageState::Measured => "coverage.measured",
+        CoverageState::Unsupported => "coverage.unsupported",
+        CoverageState::Denied => "coverage.denied",
+        CoverageState::Lost => "coverage.lost",
+        CoverageState::Imported => "coverage.imported",
+    };
+    Ok(CoverageRow {
+        metric: escape::code_cell(&entry.metric),
+        state: context.words.get(state)?.to_owned(),
+        source: escape::code_cell(&entry.source),
+        reason: if entry.reason.is_empty() { ABSENT.to_owned() } else { escape::text(&entry.reason) },
+    })
+}
+
+/// Sums and greatest values over the runs of a case.
+fn cost(case: &CaseSummary) -> Cost {
+    let each = || case.runs.iter().map(|run| run.recorder);
+    let total = |value: fn(RecorderCost) -> u64| format::count(each().map(value).sum());
+    let absent = || ABSENT.to_owned();
+    let cpu: Option<Vec<i64>> = each().map(|cost| cost.cpu_ns).collect();
+    Cost {
+        case: escape::text(&case.name),
+        cpu: cpu.map_or_else(absent, |spans| format::nanos(spans.into_iter().sum())),
+        memory: each().filter_map(|cost| cost.memory_peak_bytes).max().map_or_else(absent, format::bytes),
+        ticks: total(|cost| cost.ticks),
+        missed: total(|cost| cost.missed_ticks),
+        late: each().map(|cost| cost.late_max_ns).max().map_or_else(absent, format::nanos),
+        journal: format::bytes(
+            each().map(|cost| i64::try_from(cost.journal_bytes).unwrap_or(i64::MAX)).fold(0, i64::saturating_add),
+        ),
+    }
+}
+
+/// The `shice record` line that records the case again.
+fn reproduce(environment: &str, case: &CaseSummary) -> String {
+    let mut words = vec!["shice".to_owned(), "record".to_owned(), "--env".to_owned(), environment.to_owned()];
+    for (key, value) in &case.settings {
+        words.push(format!("--{key}"));
+        // A switch has no value.
+        words.extend((value != "true").then(|| value.clone()));
+    }
+    words.extend(["--repeats".to_owned(), case.runs.len().to_string()]);
+    if let Some(run) = case.runs.first().filter(|run| run.interval_ns != DEFAULT_INTERVAL_NS) {
+        words.extend(["--interval".to_owned(), format!("{}ms", format::cores(run.interval_ns as f64 / 1e6))]);
+    }
+    if BUILT_IN.contains(&case.workload.as_str()) {
+        words.push(case.workload.clone());
+    } else {
+        words.extend(["--workload".to_owned(), case.workload.clone(), "--".to_owned()]);
+        words.extend(case.command.iter().cloned());
+    }
+    method::command(&words)
+}

@@ -1,0 +1,105 @@
+//! The results of one case: figures, charts, findings.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::charts;
+use super::finding::{self, FindingView};
+use crate::aggregate::summary::{CaseSummary, Metric, MetricSummary};
+use crate::report::chart::Chart;
+use crate::report::context::Context;
+use crate::report::escape;
+use crate::report::format::{ABSENT, Scale};
+use crate::trace::run::CoverageState;
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct CaseView {
+    number: String,
+    name: String,
+    what: Option<String>,
+    runs: usize,
+    finished: usize,
+    figures: Vec<Figure>,
+    charts: Vec<ChartView>,
+    findings: Vec<FindingView>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Figure {
+    label: String,
+    mean: String,
+    range: String,
+    interval: String,
+    n: usize,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ChartView {
+    path: String,
+    description: String,
+}
+
+/// Whether a case belongs to the section of GPU results: it was told to use one, or, where nobody told, one was used.
+pub(super) fn uses_gpu(case: &CaseSummary) -> bool {
+    match case.effective.get("device").or(case.settings.get("device")).map(String::as_str) {
+        Some(device) if device != "auto" => device.starts_with("cuda"),
+        _ => case
+            .metric(Metric::GpuMemoryOwnPeak)
+            .or(case.metric(Metric::GpuUtilisation))
+            .is_some_and(|figure| figure.max > 0.0),
+    }
+}
+
+/// What the ledger says of a GPU that was not measured.
+pub(super) fn no_gpu_reasons(context: &Context<'_>) -> Vec<String> {
+    let entries =
+        context.summary.coverage.iter().filter(|entry| entry.metric == "gpu" || entry.metric.starts_with("gpu."));
+    let mut reasons: Vec<String> = entries
+        .filter(|entry| {
+            !matches!(entry.state, CoverageState::Measured | CoverageState::Imported) && !entry.reason.is_empty()
+        })
+        .map(|entry| escape::code_cell(&entry.reason))
+        .collect();
+    reasons.dedup();
+    reasons
+}
+
+/// The views of the cases of a section; their charts are added to `drawn`.
+pub(super) fn build_all(
+    context: &Context<'_>,
+    cases: &[&CaseSummary],
+    section: usize,
+    drawn: &mut Vec<Chart>,
+) -> Result<Vec<CaseView>> {
+    let mut views = Vec::new();
+    for (index, case) in cases.iter().enumerate() {
+        let charts = charts::draw(context, case)?;
+        views.push(CaseView {
+            number: format!("{section}.{}", index + 1),
+            name: escape::text(&case.name),
+            what: context.words.find(&format!("workload.{}", case.workload)).map(str::to_owned),
+            runs: case.runs.len(),
+            finished: case.finished(),
+            figures: case.metrics.iter().map(|figure| row(context, figure)).collect::<Result<_>>()?,
+            charts: charts.iter().map(view).collect(),
+            findings: finding::build(context, case)?,
+        });
+        drawn.extend(charts);
+    }
+    Ok(views)
+}
+
+fn row(context: &Context<'_>, figure: &MetricSummary) -> Result<Figure> {
+    let scale = Scale::of(figure.metric.unit(), figure.mean);
+    Ok(Figure {
+        label: context.label(figure.metric)?,
+        mean: scale.text(figure.mean),
+        range: context.range(figure)?,
+        interval: figure.ci95.map_or_else(|| ABSENT.to_owned(), |interval| scale.interval(interval)),
+        n: figure.n,
+    })
+}
+
+fn view(chart: &Chart) -> ChartView {
+    ChartView { path: chart.path.clone(), description: escape::text(&chart.description) }
+}

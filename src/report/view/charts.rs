@@ -1,0 +1,219 @@
+//! Which charts a case has, and their words.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::aggregate::summary::{CaseSummary, Course, Quantity, Unit};
+use crate::report::chart::cores::CoreChart;
+use crate::report::chart::course::{self, CourseChart, Series};
+use crate::report::chart::{Chart, Drawing};
+use crate::report::context::Context;
+use crate::report::findings::BUSY_CORE;
+use crate::report::format::{self, Scale};
+
+/// A chart of courses: its name in files and phrases, its unit, and what it shows.
+struct Kind {
+    name: &'static str,
+    unit: Unit,
+    /// The axis of values reaches at least this.
+    least_top: f64,
+    shows: fn(Quantity) -> bool,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        name: "gpu",
+        unit: Unit::Ratio,
+        least_top: 1.0,
+        shows: |quantity| matches!(quantity, Quantity::GpuUtilisation(_)),
+    },
+    Kind {
+        name: "gpu-memory",
+        unit: Unit::Bytes,
+        least_top: 0.0,
+        shows: |quantity| matches!(quantity, Quantity::GpuMemory(_)),
+    },
+    Kind {
+        name: "cpu",
+        unit: Unit::Ratio,
+        least_top: 1.0,
+        shows: |quantity| matches!(quantity, Quantity::RunCpu | Quantity::HostCpu),
+    },
+    Kind {
+        name: "memory",
+        unit: Unit::Bytes,
+        least_top: 0.0,
+        shows: |quantity| matches!(quantity, Quantity::MemoryRss | Quantity::MemoryPss),
+    },
+];
+
+const CORES: &str = "cores";
+
+/// Variables of the phrases of charts.
+#[derive(Serialize)]
+struct Words {
+    case: String,
+    n: usize,
+    limit: String,
+    online: String,
+    /// Number of the GPU.
+    gpu: u32,
+    label: String,
+    mean: String,
+    peak: String,
+    at: String,
+    items: String,
+    threshold: String,
+}
+
+/// Whether a case has the data for a chart.
+pub(super) fn is_drawn(case: &CaseSummary, name: &str) -> bool {
+    match KINDS.iter().find(|kind| kind.name == name) {
+        Some(kind) => !courses(case, kind).is_empty(),
+        None => name == CORES && !case.cores.is_empty(),
+    }
+}
+
+/// Path of a chart's PNG, relative to the report.
+pub(super) fn path(context: &Context<'_>, case: &CaseSummary, name: &str) -> String {
+    format!("charts/{}-{name}.{}.png", case.slug, context.words.language().key())
+}
+
+/// Draws all charts of a case.
+///
+/// # Errors
+/// A phrase is missing, or the drawing fails.
+pub(super) fn draw(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<Chart>> {
+    let mut charts = Vec::new();
+    for kind in KINDS.iter().filter(|kind| is_drawn(case, kind.name)) {
+        charts.push(draw_courses(context, case, kind)?);
+    }
+    if is_drawn(case, CORES) {
+        charts.push(draw_cores(context, case)?);
+    }
+    Ok(charts)
+}
+
+fn courses<'a>(case: &'a CaseSummary, kind: &Kind) -> Vec<&'a Course> {
+    case.courses.iter().filter(|course| (kind.shows)(course.quantity) && course::is_drawable(course)).collect()
+}
+
+fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Result<Chart> {
+    let courses = courses(case, kind);
+    let highest = courses.iter().filter_map(|course| course::peak(course)).map(|point| point.mean).fold(0.0, f64::max);
+    let scale = Scale::of(kind.unit, highest);
+    let mut words = words(context, case);
+    words.n = courses.iter().map(|course| course.runs).max().unwrap_or_default();
+    let mut series = Vec::new();
+    let mut items = Vec::new();
+    for course in courses {
+        words.gpu = gpu(course.quantity);
+        words.label = context.words.fill(&format!("quantity.{}", quantity(course.quantity)), &words)?;
+        let finite = course.points.iter().filter(|point| point.mean.is_finite());
+        words.mean = scale.text(finite.clone().map(|point| point.mean).sum::<f64>() / finite.count().max(1) as f64);
+        if let Some(peak) = course::peak(course) {
+            (words.peak, words.at) = (scale.text(peak.mean), format::value(Unit::Second, peak.t_s));
+        }
+        items.push(context.words.fill("chart.item", &words)?);
+        series.push(Series { label: words.label.clone(), course });
+    }
+    if let Some(peak) = series.first().and_then(|series| course::peak(series.course)) {
+        words.peak = scale.text(peak.mean);
+    }
+    words.items = items.join(context.words.get("semicolon")?);
+    let chart = CourseChart {
+        title: context.words.fill(&format!("chart.{}.title", kind.name), &words)?,
+        subtitle: context.words.fill(subtitle(case, words.n), &words)?,
+        x: context.words.get("chart.time")?.to_owned(),
+        series,
+        scale,
+        least_top: kind.least_top,
+        peak: context.words.fill("chart.peak", &words)?,
+    };
+    let description =
+        context.words.fill("chart.description", &Description { title: chart.title.clone(), items: words.items })?;
+    Chart::draw(
+        format!("{}-{}", case.slug, kind.name),
+        path(context, case, kind.name),
+        description,
+        &Drawing::Course(chart),
+    )
+}
+
+fn draw_cores(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
+    let scale = Scale::of(Unit::Ratio, 1.0);
+    let mut words = words(context, case);
+    words.n = if case.finished() > 0 { case.finished() } else { case.runs.len() };
+    words.threshold = Scale { decimals: 0, ..scale }.text(BUSY_CORE);
+    let mut shares = Vec::new();
+    for core in &case.cores {
+        (words.label, words.mean) = (core.core.to_string(), scale.text(core.mean));
+        shares.push(context.words.fill("chart.core.item", &words)?);
+    }
+    words.items = context.words.list(&shares)?;
+    let chart = CoreChart {
+        title: context.words.fill("chart.cores.title", &words)?,
+        subtitle: context
+            .words
+            .fill(if words.n > 1 { "chart.cores.subtitle.many" } else { "chart.subtitle.one" }, &words)?,
+        x: context.words.get("chart.core")?.to_owned(),
+        cores: &case.cores,
+        threshold: BUSY_CORE,
+        threshold_label: words.threshold.clone(),
+        spread: words.n > 1,
+    };
+    let description =
+        context.words.fill("chart.description", &Description { title: chart.title.clone(), items: words.items })?;
+    Chart::draw(format!("{}-{CORES}", case.slug), path(context, case, CORES), description, &Drawing::Cores(chart))
+}
+
+#[derive(Serialize)]
+struct Description {
+    title: String,
+    items: String,
+}
+
+fn words(context: &Context<'_>, case: &CaseSummary) -> Words {
+    let wholes = context.wholes();
+    let empty = String::new;
+    Words {
+        case: case.name.clone(),
+        n: 0,
+        limit: wholes.limit,
+        online: wholes.online,
+        gpu: 0,
+        label: empty(),
+        mean: empty(),
+        peak: empty(),
+        at: empty(),
+        items: empty(),
+        threshold: empty(),
+    }
+}
+
+/// Where no run finished, courses show what was kept of the others; that has to be said.
+fn subtitle(case: &CaseSummary, n: usize) -> &'static str {
+    match (case.finished(), n) {
+        (0, _) => "chart.subtitle.unfinished",
+        (_, 1) => "chart.subtitle.one",
+        _ => "chart.subtitle.many",
+    }
+}
+
+fn quantity(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::RunCpu => "run_cpu",
+        Quantity::HostCpu => "host_cpu",
+        Quantity::MemoryRss => "memory_rss",
+        Quantity::MemoryPss => "memory_pss",
+        Quantity::GpuUtilisation(_) => "gpu_utilisation",
+        Quantity::GpuMemory(_) => "gpu_memory",
+    }
+}
+
+fn gpu(quantity: Quantity) -> u32 {
+    match quantity {
+        Quantity::GpuUtilisation(gpu) | Quantity::GpuMemory(gpu) => gpu,
+        _ => 0,
+    }
+}

@@ -1,0 +1,51 @@
+//! Load levels side by side: one row a case.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::aggregate::summary::Metric;
+use crate::report::context::Context;
+use crate::report::escape;
+use crate::report::format::{ABSENT, Scale};
+
+const COLUMNS: [Metric; 9] = [
+    Metric::Duration,
+    Metric::CpuUsage,
+    Metric::HostCpu,
+    Metric::MemorySumOfPeaks,
+    Metric::HostMemoryPeak,
+    Metric::ForeignCpu,
+    Metric::GpuUtilisation,
+    Metric::GpuMemoryPeak,
+    Metric::GpuEnergy,
+];
+
+/// A table whose columns depend on what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Table {
+    pub(super) header: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// The table, where there is more than one finished case to compare.
+pub(super) fn build(context: &Context<'_>) -> Result<Option<Table>> {
+    let cases: Vec<_> = context.summary.cases.iter().filter(|case| case.finished() > 0).collect();
+    if cases.len() < 2 {
+        return Ok(None);
+    }
+    let mut table = Table {
+        header: vec![context.words.get("case")?.to_owned(), context.words.get("finished")?.to_owned()],
+        rows: cases.iter().map(|case| vec![escape::text(&case.name), case.finished().to_string()]).collect(),
+    };
+    for metric in COLUMNS {
+        let means: Vec<Option<f64>> = cases.iter().map(|case| case.metric(metric).map(|figure| figure.mean)).collect();
+        // One unit for the column, chosen by its greatest value.
+        let Some(greatest) = means.iter().flatten().copied().reduce(f64::max) else { continue };
+        let scale = Scale::of(metric.unit(), greatest);
+        table.header.push(context.label(metric)?);
+        for (row, mean) in table.rows.iter_mut().zip(&means) {
+            row.push(mean.map_or_else(|| ABSENT.to_owned(), |mean| scale.text(mean)));
+        }
+    }
+    Ok(Some(table))
+}

@@ -1,0 +1,200 @@
+//! The only door to pulldown-cmark: a report's Markdown as HTML, with its charts inline.
+
+use std::collections::BTreeMap;
+
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use serde::Serialize;
+
+use crate::report::chart::Chart;
+
+/// A page's body and what leads into it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Body {
+    /// Title and the sentence on top: all before the first section.
+    pub(super) head: String,
+    /// The sections.
+    pub(super) rest: String,
+    pub(super) contents: Vec<Entry>,
+}
+
+/// A line of the table of contents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Entry {
+    pub(super) level: &'static str,
+    pub(super) id: String,
+    pub(super) text: String,
+}
+
+/// Words that the HTML needs besides those of the Markdown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Labels<'a> {
+    pub(super) permalink: &'a str,
+    pub(super) table: &'a str,
+}
+
+/// The dialect of our reports: tables, as GitHub has them.
+fn options() -> Options {
+    Options::ENABLE_TABLES
+}
+
+/// Plain text of one line of Markdown, for where there is no markup.
+pub(super) fn plain(markdown: &str) -> String {
+    Parser::new_ext(markdown, options()).map(|event| text_of(&event).to_owned()).collect()
+}
+
+/// Renders a report. Raw HTML is dropped: templates have none, so whatever is there came from a user.
+pub(super) fn render(markdown: &str, charts: &[Chart], labels: Labels<'_>) -> Body {
+    let charts = charts.iter().map(|chart| (chart.path.as_str(), chart)).collect();
+    let safe = Parser::new_ext(markdown, options()).filter(|event| !is_html(event));
+    let mut page = Page { charts, labels, ids: BTreeMap::new(), contents: Vec::new() };
+    let events = page.rewrite(&safe.collect::<Vec<_>>());
+    let first_section =
+        events.iter().position(|event| matches!(event, Event::Start(Tag::Heading { level: HeadingLevel::H2, .. })));
+    let (head, rest) = events.split_at(first_section.unwrap_or(events.len()));
+    Body { head: to_html(head), rest: to_html(rest), contents: page.contents }
+}
+
+struct Page<'a> {
+    charts: BTreeMap<&'a str, &'a Chart>,
+    labels: Labels<'a>,
+    /// How often an id was given out, so that each stays unique.
+    ids: BTreeMap<String, usize>,
+    contents: Vec<Entry>,
+}
+
+impl Page<'_> {
+    fn rewrite<'e>(&mut self, events: &[Event<'e>]) -> Vec<Event<'e>> {
+        let mut rewritten = Vec::with_capacity(events.len());
+        let mut events = events.iter();
+        while let Some(event) = events.next() {
+            match event {
+                Event::Start(Tag::Image { dest_url, .. }) => {
+                    // What lies between the tags is the alternative text; the SVG carries its own.
+                    let _ = events.by_ref().find(|event| matches!(event, Event::End(TagEnd::Image)));
+                    rewritten.extend(self.charts.get(dest_url.as_ref()).map(|chart| inline_chart(chart)));
+                }
+                Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+                    let chart = self.charts.get(dest_url.as_ref());
+                    let dest_url = chart.map_or_else(|| dest_url.clone(), |chart| format!("#{}", chart.id).into());
+                    rewritten.push(Event::Start(Tag::Link {
+                        link_type: *link_type,
+                        dest_url,
+                        title: title.clone(),
+                        id: id.clone(),
+                    }));
+                }
+                Event::Start(Tag::Heading { level, .. }) => {
+                    let inner: Vec<Event<'e>> = events
+                        .by_ref()
+                        .take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))))
+                        .cloned()
+                        .collect();
+                    rewritten.extend(self.heading(*level, inner));
+                }
+                Event::Start(Tag::Table(_)) => {
+                    let label = escaped(self.labels.table);
+                    rewritten.push(Event::Html(
+                        format!("<div class=\"table\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\n").into(),
+                    ));
+                    rewritten.push(event.clone());
+                }
+                Event::End(TagEnd::Table) => rewritten.extend([event.clone(), Event::Html("</div>\n".into())]),
+                _ => rewritten.push(event.clone()),
+            }
+        }
+        rewritten
+    }
+
+    /// A heading with an id, a link to itself and, down to the third level, a line in the table of contents.
+    fn heading<'e>(&mut self, level: HeadingLevel, inner: Vec<Event<'e>>) -> Vec<Event<'e>> {
+        let text: String = inner.iter().map(text_of).collect();
+        let id = self.unique(anchor(&text));
+        let entry = match level {
+            HeadingLevel::H2 => Some("h2"),
+            HeadingLevel::H3 => Some("h3"),
+            _ => None,
+        };
+        self.contents.extend(entry.map(|level| Entry { level, id: id.clone(), text }));
+        let link =
+            format!("<a class=\"permalink\" href=\"#{id}\" aria-label=\"{}\">#</a>", escaped(self.labels.permalink));
+        let link = (level != HeadingLevel::H1).then(|| Event::InlineHtml(link.into()));
+        let start =
+            Event::Start(Tag::Heading { level, id: Some(CowStr::from(id)), classes: Vec::new(), attrs: Vec::new() });
+        std::iter::once(start).chain(inner).chain(link).chain([Event::End(TagEnd::Heading(level))]).collect()
+    }
+
+    fn unique(&mut self, id: String) -> String {
+        let seen = self.ids.entry(id.clone()).or_default();
+        *seen += 1;
+        if *seen == 1 { id } else { format!("{id}-{}", *seen - 1) }
+    }
+}
+
+/// The chart as part of the page. A paragraph may hold it, which a `figure` may not be in.
+fn inline_chart<'e>(chart: &Chart) -> Event<'e> {
+    Event::InlineHtml(format!("<span class=\"chart\" id=\"{}\">{}</span>", chart.id, chart.inline()).into())
+}
+
+/// The anchor that GitHub would give the heading: letters and digits of any script, hyphens for spaces.
+fn anchor(text: &str) -> String {
+    let kept = text.to_lowercase().replace(' ', "-");
+    let kept: String = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect();
+    // Charts own the ids that begin with a case's slug, which begins with a letter.
+    format!("s-{kept}")
+}
+
+fn text_of<'e>(event: &'e Event<'_>) -> &'e str {
+    match event {
+        Event::Text(text) | Event::Code(text) => text,
+        Event::SoftBreak | Event::HardBreak => " ",
+        _ => "",
+    }
+}
+
+fn is_html(event: &Event<'_>) -> bool {
+    matches!(
+        event,
+        Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock)
+    )
+}
+
+fn to_html(events: &[Event<'_>]) -> String {
+    let mut text = String::new();
+    html::push_html(&mut text, events.iter().cloned());
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABELS: Labels<'static> = Labels { permalink: "link", table: "table" };
+
+    #[test]
+    fn raw_html_is_dropped() {
+        let body = render("# T\n\n<script>alert(1)</script>\n\na <img src=x onerror=y> b\n", &[], LABELS);
+        assert!(!body.head.contains("<script") && !body.head.contains("<img"), "{}", body.head);
+    }
+
+    #[test]
+    fn headings_of_the_same_text_get_ids_that_differ() {
+        let body = render("# T\n\n## 1. A\n\n## 1. A\n\n### 中文 b\n", &[], LABELS);
+        let ids: Vec<&str> = body.contents.iter().map(|entry| entry.id.as_str()).collect();
+        assert_eq!(ids, ["s-1-a", "s-1-a-1", "s-中文-b"]);
+    }
+
+    #[test]
+    fn tables_scroll_in_a_box_of_their_own() {
+        let body = render("| a |\n| --- |\n| b |\n", &[], LABELS);
+        assert!(body.head.starts_with("<div class=\"table\""), "{}", body.head);
+    }
+
+    #[test]
+    fn plain_text_has_no_escapes() {
+        assert_eq!(plain(r"a\_b \<i\>"), "a_b <i>");
+    }
+}
