@@ -187,7 +187,7 @@ fn reproduce(environment: &str, case: &CaseSummary) -> String {
     }
     words.extend(["--repeats".to_owned(), case.runs.len().to_string()]);
     if let Some(run) = case.runs.first().filter(|run| run.interval_ns != DEFAULT_INTERVAL_NS) {
-        words.extend(["--interval".to_owned(), format!("{}ms", format::cores(run.interval_ns as f64 / 1e6))]);
+        words.extend(["--interval".to_owned(), format!("{}ms", format::plain(run.interval_ns as f64 / 1e6))]);
     }
     if BUILT_IN.contains(&case.workload.as_str()) {
         words.push(case.workload.clone());
