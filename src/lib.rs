@@ -4,6 +4,7 @@
 //! [`site`] lays it out as pages.
 
 pub mod aggregate;
+pub mod commands;
 pub mod files;
 pub mod record;
 pub mod report;

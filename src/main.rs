@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     }
     let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match Cli::parse().command {
         Command::Record(args) => (commands::record::run(args.into()), commands::record::exit_code),
-        Command::Render(_) => (Err(anyhow::anyhow!("not yet")), |_| ERROR),
+        Command::Render(args) => (commands::render::run(&args.traces, &args.out), |_| ERROR),
         Command::List(args) => (commands::list::run(&args.traces), |_| ERROR),
     };
     result.map_or_else(
