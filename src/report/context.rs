@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::words::Words;
 use super::{escape, format};
@@ -27,7 +27,7 @@ pub(crate) struct Wholes {
 impl Context<'_> {
     pub(crate) fn wholes(&self) -> Wholes {
         let limits = self.summary.limits;
-        Wholes { limit: format::cores(limits.cpu_cores), online: limits.cores_online.to_string() }
+        Wholes { limit: format::plain(limits.cpu_cores), online: limits.cores_online.to_string() }
     }
 
     /// Name of a metric with the whole that its percentages refer to.
@@ -56,14 +56,36 @@ impl Context<'_> {
             Value::Number(number) if key.ends_with("_bytes") => {
                 number.as_i64().map_or_else(|| number.to_string(), format::bytes)
             }
+            Value::Number(number) if key.ends_with("_mw") => {
+                number.as_f64().map_or_else(|| number.to_string(), format::milliwatts)
+            }
             Value::Number(number) => number.to_string(),
             Value::String(text) => escape::text(text),
             Value::Array(items) => {
                 let items = items.iter().map(|item| self.component(key, item)).collect::<Result<Vec<_>>>()?;
                 self.words.list(&items)?
             }
-            Value::Object(_) => escape::code_cell(&value.to_string()),
+            Value::Object(fields) => self.parts(key, fields)?,
         })
+    }
+
+    /// What a component is made of, its name first: `component.<key>.<part>` says how a part is named.
+    fn parts(&self, key: &str, fields: &Map<String, Value>) -> Result<String> {
+        #[derive(Serialize)]
+        struct Part {
+            value: String,
+        }
+        let (name, others): (Vec<_>, Vec<_>) = fields.iter().partition(|(field, _)| *field == "name");
+        let mut parts = Vec::new();
+        for (field, value) in name.into_iter().chain(others) {
+            let key = format!("{key}.{field}");
+            let part = Part { value: self.component(&key, value)? };
+            parts.push(match self.words.find(&format!("component.{key}")) {
+                Some(_) => self.words.fill(&format!("component.{key}"), &part)?,
+                None => format!("{} {}", escape::code_cell(field), part.value),
+            });
+        }
+        Ok(parts.join(self.words.get("comma")?))
     }
 
     /// `key=value` pairs as inline code, for a table cell.

@@ -92,6 +92,8 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
         course(Quantity::GpuMemory(0), 12, 1, |t| GIB * (0.6 + 1.5 * (t / 3.0).min(1.0)), 0.0),
     ];
     let mut summary = environment("CUDA v2.8 镜像", vec![cnn]);
+    let gpu = json!([{"compute_capability": "8.9", "memory_total_bytes": 25_757_220_864_i64, "name": "NVIDIA GeForce RTX 4090", "power_limit_mw": 450_000}]);
+    summary.fingerprint.insert("gpus".to_owned(), gpu);
     summary.coverage = vec![covered("gpu", CoverageState::Measured, "NVML", "")];
     summary
 }

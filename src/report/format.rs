@@ -102,15 +102,20 @@ pub(crate) fn value(unit: Unit, value: f64) -> String {
     Scale::of(unit, value).text(value)
 }
 
-/// A number of cores: whole ones without decimals.
-pub(crate) fn cores(cores: f64) -> String {
-    let text = format!("{cores:.2}");
+/// At most two decimals, and none where they say nothing.
+pub(crate) fn plain(number: f64) -> String {
+    let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A number of bytes.
 pub(crate) fn bytes(bytes: i64) -> String {
     value(Unit::Bytes, bytes as f64)
+}
+
+/// Power, given in milliwatts.
+pub(crate) fn milliwatts(power_mw: f64) -> String {
+    format!("{} W", plain(power_mw / 1e3))
 }
 
 /// A whole number.
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_lose_decimals_that_say_nothing() {
-        assert_eq!([cores(8.0), cores(1.5), cores(0.25)], ["8", "1.5", "0.25"]);
+    fn decimals_that_say_nothing_are_left_out() {
+        assert_eq!([plain(8.0), plain(1.5), plain(0.25)], ["8", "1.5", "0.25"]);
     }
 }

@@ -181,13 +181,15 @@ fn cost(case: &CaseSummary) -> Cost {
 fn reproduce(environment: &str, case: &CaseSummary) -> String {
     let mut words = vec!["shice".to_owned(), "record".to_owned(), "--env".to_owned(), environment.to_owned()];
     for (key, value) in &case.settings {
-        words.push(format!("--{key}"));
-        // A switch has no value.
-        words.extend((value != "true").then(|| value.clone()));
+        match key.as_str() {
+            "device" => words.extend(["--device".to_owned(), value.clone()]),
+            "quick" => words.push("--quick".to_owned()),
+            _ => words.extend(["--set".to_owned(), format!("{key}={value}")]),
+        }
     }
     words.extend(["--repeats".to_owned(), case.runs.len().to_string()]);
     if let Some(run) = case.runs.first().filter(|run| run.interval_ns != DEFAULT_INTERVAL_NS) {
-        words.extend(["--interval".to_owned(), format!("{}ms", format::cores(run.interval_ns as f64 / 1e6))]);
+        words.extend(["--interval".to_owned(), format!("{}ms", format::plain(run.interval_ns as f64 / 1e6))]);
     }
     if BUILT_IN.contains(&case.workload.as_str()) {
         words.push(case.workload.clone());

@@ -99,5 +99,5 @@ fn metrics(context: &Context<'_>) -> Result<Vec<MetricMethod>> {
 
 /// People speak of sampling in milliseconds, also from a second on.
 fn milliseconds(span_ns: i64) -> String {
-    format!("{} ms", format::cores(span_ns as f64 / 1e6))
+    format!("{} ms", format::plain(span_ns as f64 / 1e6))
 }

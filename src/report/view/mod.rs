@@ -146,7 +146,7 @@ fn components(context: &Context<'_>) -> Result<Vec<Row>> {
 fn limits(summary: &EnvironmentSummary) -> Limits {
     let limits = summary.limits;
     Limits {
-        cores: format::cores(limits.cpu_cores),
+        cores: format::plain(limits.cpu_cores),
         cores_online: limits.cores_online.to_string(),
         memory: format::bytes(limits.memory_bytes),
         memory_total: format::bytes(limits.memory_total_bytes),
