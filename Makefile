@@ -23,8 +23,14 @@ report: build ## record a quick suite on this machine (ENV=name) and write its r
 	@$(SHICE) render target/traces --out target/report
 	@echo "The report is ready. Open file://$(CURDIR)/target/report/index.html"
 
-test: libtorch ## run all tests
-	cargo test $(BUILD)
+test: libtorch target/python ## run all tests
+	PYTHON=$(PYTHON) cargo test $(BUILD) -- --include-ignored
+
+# The readers that the README shows, for the test that they read the traces.
+target/python: tests/readers.txt | tools
+	@rm -rf target/python.new && $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+		--target target/python.new --requirement tests/readers.txt
+	@rm -rf target/python && mv target/python.new target/python && touch target/python
 
 site: build ## render the committed traces into site/
 	$(SHICE) render traces --out site

@@ -1,5 +1,5 @@
 //! Recording GPUs, with a stand-in for the driver's library that plays a scene. Needs a C compiler (`cc`).
-
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may end so")]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // helpers of tests are tests, too
 
 use std::path::{Path, PathBuf};

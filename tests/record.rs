@@ -1,4 +1,5 @@
 //! `shice record` on commands of the user's own: what it measures, and what it does when things go wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may end so")]
 
 mod common;
 

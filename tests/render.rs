@@ -1,4 +1,5 @@
 //! `shice render`: from real recordings, whole and damaged, to pages.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may end so")]
 
 mod common;
 

@@ -96,15 +96,13 @@ impl Streams {
         streams
     }
 
-    fn start<W: Write>(
+    fn start<W: Write + 'static>(
         &mut self,
         stream: impl Read + Send + 'static,
         ours: fn() -> W,
         progress: Progress,
         ended: Sender<()>,
-    ) where
-        W: 'static,
-    {
+    ) {
         let tail = Arc::clone(&self.tail);
         self.count += 1;
         std::thread::spawn(move || {

@@ -126,6 +126,7 @@ macro_rules! tables {
         /// One line of the journal: a row and the table that it belongs to.
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
+        #[allow(clippy::large_enum_variant, reason = "a row lives on the stack from its reading to its line")]
         pub enum Row {
             $( $table($table), )+
         }

@@ -47,7 +47,7 @@ pub(crate) struct SmallCnnOptions {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
     /// Threads that libtorch computes with. [default: libtorch's own choice]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     /// Seed of images, weights and shuffling.
     #[arg(long, value_name = "N", default_value_t = 0)]

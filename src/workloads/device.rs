@@ -103,13 +103,6 @@ fn try_out(device: Device) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the device has done all that was asked of it.
-pub(crate) fn synchronise(device: Device) {
-    if let Device::Cuda(index) = device {
-        Cuda::synchronize(i64::try_from(index).unwrap_or_default());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ mod network;
 mod small_cnn;
 mod steps;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -35,8 +36,8 @@ fn run(cli: Cli) -> Result<()> {
     cuda::load();
     match cli.command {
         Command::Devices => {
-            println!("{}", serde_json::to_string(&device::usable()).context("cannot write the list of devices")?);
-            Ok(())
+            let devices = serde_json::to_string(&device::usable())?;
+            writeln!(std::io::stdout(), "{devices}").context("cannot write the list of devices")
         }
         Command::Idle(options) => idle::run(&options),
         Command::SmallCnn(options) => small_cnn::run(&options),

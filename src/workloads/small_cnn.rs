@@ -3,6 +3,7 @@
 //! Images stay in one tensor, batches are gathered by the training thread itself, Adam learns at 0.001, and no loss is
 //! read inside an epoch, which would make a GPU wait for the CPU at each step.
 
+use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +11,7 @@ use tch::{COptimizer, Device, Reduction, Tensor};
 
 use crate::batches::{Batch, Images};
 use crate::cli::SmallCnnOptions;
-use crate::device::{self, Name};
+use crate::device::Name;
 use crate::network::Network;
 use crate::steps::{Step, Steps};
 
@@ -57,12 +58,12 @@ pub(crate) fn run(options: &SmallCnnOptions) -> Result<()> {
 
     steps.phase(TRAIN)?;
     let begin = Instant::now();
-    train(&mut training, &images, epochs, options.batch_size, &steps).context("training failed")?;
-    // Until here a GPU may still be at work on steps that were only enqueued.
-    device::synchronise(device);
+    let loss = train(&mut training, &images, epochs, options.batch_size, &steps).context("training failed")?;
+    let seconds = begin.elapsed().as_secs_f64();
     steps.phase("end")?;
-    println!("Device: {}, Total Training Time: {:.2}s", Name(device), begin.elapsed().as_secs_f64());
-    Ok(())
+    let device = Name(device);
+    writeln!(std::io::stdout(), "Device: {device}, Total Training Time: {seconds:.2}s, last loss: {loss:.3}")
+        .context("cannot write the result")
 }
 
 fn tell_settings(
@@ -88,20 +89,23 @@ fn tell_settings(
     steps.setting("step_clock", if on_gpu { "enqueue" } else { "complete" })
 }
 
-fn train(training: &mut Training, images: &Images, epochs: u32, batch_size: u32, steps: &Steps) -> Result<()> {
+/// Trains for `epochs` and gives the last step's loss.
+fn train(training: &mut Training, images: &Images, epochs: u32, batch_size: u32, steps: &Steps) -> Result<f64> {
     let mut step = 0;
+    let mut last_loss = None;
     for epoch in 0..epochs {
         let mut batches = images.shuffled(batch_size, training.device)?;
         loop {
             let asked = Instant::now();
             let Some(batch) = batches.next().transpose()? else { break };
             let data_wait_ns = u64::try_from(asked.elapsed().as_nanos())?;
-            drop(training.step(&batch)?);
+            last_loss = Some(training.step(&batch)?);
             steps.step(TRAIN, Step { epoch, step, samples: batch.samples, data_wait_ns })?;
             step += 1;
         }
     }
-    Ok(())
+    // Reading a value waits for a GPU that is still at work on steps that were only enqueued, and tells their errors.
+    Ok(last_loss.context("there was no step")?.f_double_value(&[])?)
 }
 
 /// A network and what trains it.
@@ -129,7 +133,8 @@ impl Training {
         let loss = scores.f_cross_entropy_loss(&batch.labels, None::<Tensor>, Reduction::Mean, -100, 0.0)?;
         loss.f_backward()?;
         self.optimiser.step()?;
-        Ok(loss)
+        // Without the graph that leads to it.
+        Ok(loss.f_detach()?)
     }
 }
 

@@ -35,6 +35,8 @@ BASE, CUDA = HERE / "base.txt", HERE / "cuda.txt"
 ARCHITECTURES = ("x86_64", "aarch64")
 # The wheels are read, not imported: their Python version needs not be the one that runs this script.
 PYTHON_TAG = ("3.12", "cp312")
+# What the program is linked to.
+LINKED = ("libtorch_cpu.so", "libc10.so")
 # Libraries that only Python or a GPU needs.
 NOT_FOR_CPU = re.compile(r"cuda|python|nvshmem|nvrtc|shm|global_deps|libtorch\.so")
 NOT_FOR_RUST = re.compile(r"python|shm\.|global_deps")
@@ -88,7 +90,7 @@ def is_ready(cuda):
         stamp.get("recipe") == recipe()
         and (linked or stamp.get("cuda") or not cuda)
         and (not linked or installed_packages() == (LIBTORCH / "packages").resolve())
-        and (LIBTORCH / "lib/libtorch_cpu.so").exists()
+        and all((LIBTORCH / "lib" / name).exists() for name in LINKED)
     )
 
 
@@ -141,7 +143,7 @@ def lay_out(folder):
     """Makes the linker's view beside packages/."""
     os.symlink("packages/torch/include", folder / "include")
     (folder / "lib").mkdir()
-    for name in ("libtorch_cpu.so", "libc10.so"):
+    for name in LINKED:
         os.symlink(f"../packages/torch/lib/{name}", folder / "lib" / name)
     # torch-sys asks for libtorch.so, an empty library that exists to pull in its halves. This one pulls in the CPU half.
     (folder / "lib/libtorch.so").write_text("INPUT(-ltorch_cpu)\n")
