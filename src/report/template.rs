@@ -35,7 +35,8 @@ pub(crate) fn fill(phrase: &str, context: &impl Serialize) -> Result<String> {
 
 fn environment() -> Result<Environment<'static>> {
     let mut environment = Environment::new();
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment
+        .set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build()?);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     for (name, source) in TEMPLATES {
         environment.add_template(name, source).with_context(|| format!("the template {name} is faulty"))?;
