@@ -20,11 +20,16 @@ const LONGEST_HOLD_NS: i64 = 60 * WINDOW_NS;
 /// The table cannot be read.
 pub(super) fn pss(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
     let mut pss = Gauge::new(longest_step_ns(record.interval_ns).max(LONGEST_HOLD_NS));
-    let mut peak = None;
+    let (mut peak, mut last) = (None, None);
     each_row(table, ["t_ns"], [col("pss_bytes")], |[t], [bytes]| {
         pss.push(t, bytes);
         peak = greatest([peak, bytes].into_iter());
+        last = bytes.or(last);
     })?;
+    // No reading can be taken once the tree has gone: the last one stands until the run's end.
+    if let Some(end_ns) = record.duration_ns {
+        pss.push(end_ns, last);
+    }
     figures.set(Metric::MemoryPssPeak, peak);
     figures.set_windows(Quantity::MemoryPss, pss.windows.full());
     Ok(())
@@ -35,6 +40,16 @@ mod tests {
     use super::*;
     use crate::aggregate::testing::{SECOND, frame, record};
     use crate::trace::tables::Memory;
+
+    #[test]
+    fn the_last_reading_stands_until_the_end_of_the_run() {
+        let rows = [(0, 100), (3, 300)];
+        let rows = rows.map(|(t, bytes)| Memory { t_ns: t * SECOND, pss_bytes: Some(bytes), ..Memory::default() });
+        let mut figures = Figures::default();
+        pss(frame(rows), &RunRecord { duration_ns: Some(5 * SECOND), ..record() }, &mut figures).unwrap();
+        let windows: Vec<f64> = figures.windows[&Quantity::MemoryPss].values().copied().collect();
+        assert_eq!(windows, [100.0, 100.0, 100.0, 300.0, 300.0]);
+    }
 
     #[test]
     fn a_rare_reading_holds_until_the_next_but_not_for_ever() {

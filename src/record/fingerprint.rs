@@ -53,7 +53,10 @@ impl Machine {
         put("swap_total_bytes", meminfo(proc, "SwapTotal").map(Value::from));
         put("shm_bytes", shm_bytes().map(Value::from));
         put("container", container(proc).map(Value::from));
-        put("virtualisation", virtualisation().map(Value::from));
+        let virtual_machine = is_virtual_machine(proc);
+        put("virtual_machine", virtual_machine.map(Value::from));
+        let vendor = virtual_machine.filter(|is| *is).and_then(|_| text_of("/sys/class/dmi/id/sys_vendor"));
+        put("virtualisation", vendor.map(Value::from));
         put("cpu_governor", text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(Value::from));
         put("gpus", gpus.map(|driver| json!(driver.gpus)));
         put("nvidia_driver", gpus.and_then(|driver| driver.version.clone()).map(Value::from));
@@ -118,11 +121,11 @@ fn container(proc: &Path) -> Option<&'static str> {
     ["kubepods", "containerd", "docker", "libpod", "lxc"].into_iter().find(|name| groups.contains(name))
 }
 
-/// The hypervisor's product name, as the firmware tells it.
-fn virtualisation() -> Option<String> {
-    let flagged = fs::read_to_string("/proc/cpuinfo")
-        .is_ok_and(|text| text.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor")));
-    flagged.then(|| text_of("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "unnamed hypervisor".to_owned()))
+/// Whether the CPU says that a hypervisor is beneath it; `None` where it says nothing of its features (not x86).
+fn is_virtual_machine(proc: &Path) -> Option<bool> {
+    let text = fs::read_to_string(proc.join("cpuinfo")).ok()?;
+    let flags = text.lines().find(|line| line.starts_with("flags"))?;
+    Some(flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 fn text_of(path: &str) -> Option<String> {
