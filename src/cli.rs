@@ -44,7 +44,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "NAME", requires = "own_command")]
     pub(crate) workload: Option<String>,
 
-    /// The command of your own.
+    /// The command of your own. It runs unchanged, with an empty standard input.
     #[arg(last = true, value_name = "COMMAND", requires = "workload", id = "own_command")]
     pub(crate) command: Vec<String>,
 

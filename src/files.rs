@@ -14,6 +14,17 @@ pub fn create_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
+/// Creates a folder that must not be there yet, and its parents.
+///
+/// # Errors
+/// It is there already, or cannot be made; it is named.
+pub fn create_new_dir(path: &Path) -> Result<()> {
+    if let Some(parent) = path.parent() {
+        create_dir(parent)?;
+    }
+    fs::create_dir(path).with_context(|| format!("cannot create the folder {}", path.display()))
+}
+
 /// Replaces a file by `bytes`: a reader, or a crash, sees the old file or the new one, never a part.
 ///
 /// # Errors

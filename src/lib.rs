@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 pub mod commands;
+pub mod console;
 pub mod files;
 pub mod record;
 pub mod report;

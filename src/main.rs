@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use shice::commands;
+use shice::console::say;
 use shice::record::child;
 
 use cli::{Cli, Command};
@@ -17,21 +18,35 @@ const ERROR: u8 = 2;
 fn main() -> ExitCode {
     let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == child::SHIM) {
-        eprintln!("shice: {:#}", child::run_shim(&arguments[2..]));
-        return ExitCode::from(commands::record::OWN_FAILURE);
+        return ExitCode::from(child::run_shim(&arguments[2..]));
     }
-    let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match Cli::parse().command {
+    let command = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli.command,
+        Err(error) => return misused(&error, arguments.get(1).is_some_and(|first| first == "record")),
+    };
+    let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match command {
         Command::Record(args) => (commands::record::run(args.into()), commands::record::exit_code),
         Command::Render(args) => (commands::render::run(&args.traces, &args.out), |_| ERROR),
         Command::List(args) => (commands::list::run(&args.traces), |_| ERROR),
     };
     result.map_or_else(
         |error| {
-            eprintln!("shice: {error:#}");
+            say(&format!("shice: {error:#}"));
             ExitCode::from(code_of_error(&error))
         },
         ExitCode::from,
     )
+}
+
+/// Help and version are no error; wrong words are, and for `record` must not look like the workload's own exit code.
+fn misused(error: &clap::Error, recording: bool) -> ExitCode {
+    // A reader that went away needs no help text.
+    let _ = error.print();
+    match (error.exit_code(), recording) {
+        (0, _) => ExitCode::SUCCESS,
+        (_, true) => ExitCode::from(commands::record::OWN_FAILURE),
+        (_, false) => ExitCode::from(ERROR),
+    }
 }
 
 impl From<cli::RecordArgs> for shice::record::plan::Request {

@@ -1,8 +1,8 @@
 //! Tables and run records made by hand, for the tests of this module.
 
 use polars::prelude::{DataFrame, IntoLazy, LazyFrame};
-use serde_json::json;
 
+use crate::trace::run::Outcome;
 use crate::trace::table::{Buffer, Table};
 use crate::trace::{Environment, Run, RunRecord, finish, parquet};
 
@@ -25,15 +25,7 @@ pub(super) fn frame<T: Table>(rows: impl IntoIterator<Item = T>) -> LazyFrame {
 
 /// A finished run of 10 s on two cores with 1000 bytes of memory, sampled at 100 ms.
 pub(super) fn record() -> RunRecord {
-    serde_json::from_value(json!({
-        "schema_version": "1.0", "shice_version": "0", "environment": "test", "workload": "own",
-        "settings": {"device": "cpu"}, "command": ["true"], "run": 1, "node": 0,
-        "session_unix_ns": 0, "sequence": 1, "block": 1, "started_unix_ns": 0, "interval_ns": 100_000_000,
-        "outcome": {"status": "finished"}, "duration_ns": 10 * SECOND,
-        "limits": {"cores_online": 2, "cpu_cores": 2.0, "memory_total_bytes": 1000, "memory_bytes": 1000},
-        "fingerprint": {"os": "a"},
-    }))
-    .unwrap()
+    RunRecord { duration_ns: Some(10 * SECOND), ..RunRecord::for_tests(Outcome::Finished) }
 }
 
 /// An environment on disk, to which runs are added.
@@ -55,7 +47,7 @@ impl Recorded {
         let dir = self.folder.path().join(case).join(record.run.to_string());
         std::fs::create_dir_all(&dir).unwrap();
         finish::write_record(&dir, &record).unwrap();
-        self.environment.runs.push(Run { dir, case_slug: case.into(), record });
+        self.environment.runs.push(Run { dir, case_slug: case.into(), record, copy: None });
         self.environment.runs.last().unwrap()
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Error, Result};
 
+use crate::console;
 use crate::record::child::CannotStart;
 use crate::record::plan::{Plan, Request};
 use crate::record::session::{self, Recorded};
@@ -20,7 +21,7 @@ const SIGNAL_BASE: i32 = 128;
 pub fn run(request: Request) -> Result<u8> {
     let plan = Plan::new(request)?;
     let recorded = session::record(&plan)?;
-    eprintln!("{} run(s) recorded in {}", recorded.outcomes.len(), recorded.folder.display());
+    console::say(&format!("{} run(s) recorded in {}", recorded.outcomes.len(), recorded.folder.display()));
     Ok(code(&recorded))
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::aggregate;
+use crate::console;
 use crate::report::language::Language;
 use crate::report::{self, Report};
 use crate::site;
@@ -17,14 +18,15 @@ use crate::trace::{Environment, Trace};
 pub fn run(traces: &Path, out: &Path) -> Result<u8> {
     let trace = Trace::open(traces)?;
     for run in &trace.recording {
-        eprintln!("left out, because it is being recorded: {}", run.display());
+        console::say(&format!("left out, because it is being recorded: {}", run.display()));
     }
     let mut reports = Vec::new();
     for environment in &trace.environments {
         reports.extend(write_reports(environment)?);
     }
     site::write(out, &reports)?;
-    eprintln!("{} environment(s) rendered; open {}", trace.environments.len(), out.join("index.html").display());
+    let index = out.join("index.html");
+    console::say(&format!("{} environment(s) rendered; open {}", trace.environments.len(), index.display()));
     Ok(0)
 }
 

@@ -1,17 +1,16 @@
 //! The workload's root process: started stopped, watched, ended with all that it left behind, and waited for.
 
-use std::ffi::{CString, OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::{Signal, kill, killpg, raise};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::{Pid, execv};
-
-use crate::trace::run::Outcome;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 
 /// Hidden first argument by which this program starts a command: stop, wait to be continued, become the command.
 pub const SHIM: &str = "__start-stopped";
@@ -74,6 +73,8 @@ pub struct Spec {
     /// The command as given; the first word is what the process sees as its own name.
     pub command: Vec<String>,
     pub environment: Vec<(OsString, OsString)>,
+    /// Where the shim tells that the command could not be executed.
+    pub failure: PathBuf,
 }
 
 /// A root process and its process group.
@@ -90,12 +91,12 @@ impl Child {
     /// # Errors
     /// It could not be started, or did not stop.
     pub fn start_stopped(spec: &Spec) -> Result<Self> {
-        use std::os::unix::process::CommandExt;
-        let this_program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut command = Command::new(this_program);
-        command.arg(SHIM).arg(&spec.program).args(&spec.command).envs(spec.environment.iter().cloned());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", spec.program.display()))?;
+        // This very program, also when its file has been replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("shice").arg(SHIM).arg(&spec.failure).arg(&spec.program).args(&spec.command);
+        command.envs(spec.environment.iter().cloned()).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start another process of shice")?;
         let pid = Pid::from_raw(i32::try_from(child.id()).context("the process id is out of range")?);
         match waitpid(pid, Some(WaitPidFlag::WUNTRACED)).context("cannot wait for the started process")? {
             WaitStatus::Stopped(..) => Ok(Self { pid, stdout: child.stdout.take(), stderr: child.stderr.take() }),
@@ -121,37 +122,30 @@ impl Child {
     }
 }
 
-/// Ended children of this process, the root or orphans handed to it, one a call: the pid, while its last figures can
-/// still be read. [`reap`] lets it go.
-pub fn next_ended() -> Option<Pid> {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    waitid(Id::All, flags).ok()?.pid()
+/// Why the command could not be executed, if that is how its process ended.
+pub fn execution_failure(failure: &Path) -> Option<CannotStart> {
+    let text = std::fs::read_to_string(failure).ok()?;
+    let (exit_code, message) = text.split_once(' ')?;
+    Some(CannotStart { exit_code: exit_code.parse().ok()?, message: message.to_owned() })
 }
 
-/// Waits for an ended child and tells how it ended.
-pub fn reap(pid: Pid) -> Option<Outcome> {
-    match waitpid(pid, None).ok()? {
-        WaitStatus::Exited(_, 0) => Some(Outcome::Finished),
-        WaitStatus::Exited(_, exit_code) => Some(Outcome::Failed { exit_code }),
-        WaitStatus::Signaled(_, signal, _) => Some(Outcome::Killed { signal: signal as i32 }),
-        _ => None,
+/// The shim: stops itself, and once continued becomes the command. Returns only if that failed, with its exit code.
+pub fn run_shim(arguments: &[OsString]) -> u8 {
+    let [failure, program, name, words @ ..] = arguments else { return byte(NOT_FOUND) };
+    if raise(Signal::SIGSTOP).is_err() {
+        return byte(NOT_EXECUTABLE);
     }
+    // Unlike a bare execve this gives back the signals that Rust's start has set aside: SIGPIPE ends a process again.
+    let error = Command::new(program).arg0(name).args(words).exec();
+    let exit_code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+    let program = Path::new(program).display();
+    // Where even this cannot be written the exit code still tells.
+    let _ = std::fs::write(failure, format!("{exit_code} cannot execute {program}: {error}; is its first line right?"));
+    byte(exit_code)
 }
 
-/// The shim: stops itself, and once continued becomes the command. Returns only if that failed.
-pub fn run_shim(arguments: &[OsString]) -> anyhow::Error {
-    let [program, command @ ..] = arguments else { return anyhow!("{SHIM} is for shice itself") };
-    if let Err(error) = raise(Signal::SIGSTOP) {
-        return anyhow!("cannot stop before the start: {error}");
-    }
-    let text = |word: &OsStr| CString::new(word.as_bytes());
-    let words: Result<Vec<CString>, _> = command.iter().map(|word| text(word)).collect();
-    match (text(program), words) {
-        (Ok(path), Ok(words)) => match execv(&path, &words) {
-            Err(error) => anyhow!("cannot execute {}: {error}", Path::new(program).display()),
-        },
-        _ => anyhow!("a word of the command holds a NUL byte"),
-    }
+fn byte(exit_code: i32) -> u8 {
+    u8::try_from(exit_code).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 pub mod cgroup;
 pub mod child;
 pub mod clock;
+pub mod cost;
+pub mod ended;
 pub mod fingerprint;
 pub mod mask;
 pub mod output;

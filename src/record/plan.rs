@@ -84,6 +84,11 @@ impl Plan {
             );
         }
         let cases = if request.command.is_empty() { shipped_cases(&request)? } else { vec![own_case(&request)?] };
+        if let Some(twice) =
+            cases.iter().enumerate().find(|(n, case)| cases[..*n].iter().any(|other| other.name() == case.name()))
+        {
+            bail!("the case \"{}\" stands twice in the request; name it once and use --repeats", twice.1.name());
+        }
         Ok(Self {
             environment: request.environment,
             cases,
@@ -102,7 +107,8 @@ fn own_case(request: &Request) -> Result<Case> {
     if SHIPPED.contains(&workload.as_str()) {
         bail!("{workload:?} is the name of a shipped workload; name your own command otherwise");
     }
-    if workload.trim().is_empty() || workload.chars().any(char::is_control) {
+    // `w a=1` would be the same case as `w` with the setting a=1.
+    if workload.trim().is_empty() || workload.contains(|c: char| c.is_control() || c == '=') {
         bail!("--workload {workload:?} is no name; use a word such as --workload resnet50");
     }
     if request.quick {
@@ -171,7 +177,9 @@ fn workloads_program() -> Result<PathBuf> {
 
 /// Asks the workloads' own libtorch which devices it can use.
 fn check_devices(program: &Path, devices: &[String]) -> Result<()> {
-    let Some(wanted) = devices.iter().find(|device| !matches!(device.as_str(), "cpu" | "auto")) else { return Ok(()) };
+    if devices.iter().all(|device| matches!(device.as_str(), "cpu" | "auto")) {
+        return Ok(());
+    }
     let output =
         Command::new(program).arg("devices").output().with_context(|| format!("cannot run {}", program.display()))?;
     let usable: Vec<String> = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -180,9 +188,7 @@ fn check_devices(program: &Path, devices: &[String]) -> Result<()> {
         bail!("{} cannot tell its devices: {}", program.display(), why.trim());
     }
     match devices.iter().find(|device| device.as_str() != "auto" && !usable.contains(device)) {
-        Some(missing) => {
-            bail!("device {missing:?} cannot be used here; usable are {} (asked for {wanted:?})", usable.join(", "))
-        }
+        Some(missing) => bail!("device {missing:?} cannot be used here; usable are {}", usable.join(", ")),
         None => Ok(()),
     }
 }
@@ -216,12 +222,13 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_has_its_own_sentence() {
         type Change = fn(&mut Request);
-        let wrong: [(Change, &str); 8] = [
+        let wrong: [(Change, &str); 9] = [
             (|request| request.environment = " ".into(), "--env is empty"),
             (|request| request.environment = "a\nb".into(), "control character"),
             (|request| request.repeats = 0, "--repeats 0"),
             (|request| request.interval = Duration::from_millis(1), "out of range"),
             (|request| request.workloads = vec!["idle".into()], "shipped workload"),
+            (|request| request.workloads = vec!["w a=1".into()], "is no name"),
             (|request| request.workloads.clear(), "needs one name"),
             (|request| request.command = vec!["no-such-command-anywhere".into()], "cannot find the command"),
             (|request| (request.command.clear(), request.workloads = vec!["resnet".into()]).0, "unknown workload"),

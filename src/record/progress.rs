@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::console::say;
+
 /// Shows one run at a time.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -35,7 +37,7 @@ impl Progress {
         self.bar.set_prefix(title.to_owned());
         if !self.live {
             let expected = expected.map_or(String::new(), |time| format!(", about {:.0} s", time.as_secs_f64()));
-            eprintln!("{title}: started{expected}");
+            say(&format!("{title}: started{expected}"));
         }
     }
 
@@ -61,7 +63,7 @@ impl Progress {
 
     /// A line that stays.
     pub fn say(&self, line: &str) {
-        if self.live { self.bar.println(line) } else { eprintln!("{line}") }
+        if self.live { self.bar.println(line) } else { say(line) }
     }
 
     /// Writes foreign output without tearing the live line.

@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Result;
-use nix::sys::resource::{UsageWho, getrusage};
 
 use super::cgroup::Cgroups;
-use super::child::{Child, Spec};
+use super::child::{self, Child, Spec};
 use super::clock;
+use super::cost::Used;
 use super::mask::Mask;
 use super::output::Streams;
 use super::probe::gpu::driver::Driver;
@@ -25,6 +25,8 @@ use crate::trace::journal::Journal;
 use crate::trace::layout::{JOURNAL_FILE, STEPS_FILE};
 use crate::trace::run::{CpuTotals, Outcome, RunRecord};
 
+/// Where the shim tells that the command could not be executed.
+const FAILURE_FILE: &str = "not-executed.txt";
 /// Where the kernel tells about processes and the machine.
 pub const PROC: &str = "/proc";
 
@@ -48,15 +50,22 @@ pub struct Desk<'a> {
 pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk<'_>) -> Result<()> {
     let journal = Journal::create(&folder.join(JOURNAL_FILE))?;
     let mut steps = StepsReader::create(&folder.join(STEPS_FILE))?;
-    let mut spec = spec.clone();
-    spec.environment.push((steps::VARIABLE.into(), steps.path().into()));
+    let spec = Spec {
+        environment: vec![(steps::VARIABLE.into(), steps.path().into())],
+        failure: std::path::absolute(folder.join(FAILURE_FILE))?,
+        ..spec.clone()
+    };
     finish::write_record(folder, record)?;
+    finish::reserve_space(folder)?;
 
     let used_before = Used::so_far();
     let mut child = Child::start_stopped(&spec)?;
     let streams = Streams::pass_on(&mut child, desk.progress);
     let span = measure(&child, &journal, &mut steps, record, desk)?;
     let output = streams.close();
+    if let Some(failure) = child::execution_failure(&spec.failure) {
+        return Err(failure.into());
+    }
 
     record.cpu = cpu_totals(&span, used_before.as_ref());
     record.effective.clone_from(steps.settings());
@@ -67,7 +76,7 @@ pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk
     record.coverage.push(coverage);
     record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
     record.events.extend(bad_lines.into_iter().chain(journal.failure()));
-    record.recorder.journal_bytes = journal.written_bytes();
+    record.recorder.journal_bytes = Some(journal.written_bytes());
     drop(journal);
     finish::finish(folder, record)
 }
@@ -88,37 +97,33 @@ fn measure(
     let (span, memory_coverage) = std::thread::scope(|scope| {
         let memory = scope.spawn(|| memory.run(&tree, journal, |time| stop.wait(time)));
         let sync = scope.spawn(|| journal.sync_until(|time| stop.wait(time)));
+        let stopping = AskOnDrop(&stop);
         let span = watch.until_the_end(record);
-        stop.ask();
+        drop(stopping);
         let coverage = memory.join().unwrap_or_default();
         // A journal that cannot be synced shows in its own failure, or at the end when Parquet is written.
         let _ = sync.join();
         (span, coverage)
     });
     record.coverage.extend(memory_coverage);
-    span
-}
-
-/// CPU time of all children that this process waited for, by the kernel's accounting.
-struct Used {
-    user_ns: i64,
-    system_ns: i64,
-}
-
-impl Used {
-    fn so_far() -> Option<Self> {
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
-        let nanoseconds = |time: nix::sys::time::TimeVal| clock::nanoseconds(time.tv_sec(), time.tv_usec() * 1000);
-        Some(Self { user_ns: nanoseconds(usage.user_time()), system_ns: nanoseconds(usage.system_time()) })
-    }
+    Ok(span)
 }
 
 /// Both ways to the run's CPU time. The shim's start, before the run began, is taken off.
 fn cpu_totals(span: &Span, before: Option<&Used>) -> CpuTotals {
     let mut totals = CpuTotals { clocks_ns: Some(span.clocks_ns), ..CpuTotals::default() };
-    if let Some((before, after)) = before.zip(Used::so_far()) {
+    if let Some((before, after)) = before.zip(span.used) {
         totals.rusage_user_ns = Some((after.user_ns - before.user_ns - span.shim_cpu_ns).max(0));
         totals.rusage_system_ns = Some(after.system_ns - before.system_ns);
     }
     totals
+}
+
+/// Asks to stop when it goes out of scope, also by a panic: threads that wait would wait for ever.
+struct AskOnDrop<'a>(&'a Stop);
+
+impl Drop for AskOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
 }

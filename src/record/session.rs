@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::cgroup::Cgroups;
-use super::child::Spec;
+use super::child::{CannotStart, Spec};
 use super::clock;
 use super::fingerprint::{self, Machine};
 use super::mask::Mask;
@@ -20,7 +20,7 @@ use crate::files;
 use crate::trace::environment::write_derived;
 use crate::trace::layout::{case_dir, environment_dir, node_dir};
 use crate::trace::lock::Lock;
-use crate::trace::open::{Environment, open_environment, partitions};
+use crate::trace::open::{Environment, open_environment_holding, partitions};
 use crate::trace::run::{CpuTotals, Outcome, RecorderCost, RunRecord};
 use crate::trace::version::SCHEMA_VERSION;
 
@@ -42,8 +42,8 @@ pub struct Recorded {
 pub fn record(plan: &Plan) -> Result<Recorded> {
     let folder = environment_dir(&plan.out, &plan.environment);
     files::create_dir(&folder)?;
-    let before = open_environment(&folder)?.environment;
-    let _lock = Lock::take(&folder)?;
+    let lock = Lock::take(&folder)?;
+    let before = open_environment_holding(&folder, &lock)?.environment;
     let cgroups = Cgroups::of_this_process(Path::new(PROC));
     let gpus = Driver::open();
     let machine = Machine::inspect(Path::new(PROC), &cgroups, gpus.as_ref().ok())?;
@@ -60,6 +60,7 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
         mask: Mask::of_this_user(),
         signals: Signals::listen()?,
         progress: Progress::new(),
+        lock,
         began_unix_ns: clock::unix_ns(),
         first_runs: HashMap::new(),
         durations: HashMap::new(),
@@ -101,6 +102,7 @@ struct Session<'a> {
     mask: Mask,
     signals: Signals,
     progress: Progress,
+    lock: Lock,
     began_unix_ns: i64,
     /// Number of each case's first run in this session.
     first_runs: HashMap<String, u32>,
@@ -137,13 +139,18 @@ impl Session<'_> {
         self.first_runs.insert(name.clone(), first);
         let run = first + block - 1;
         let folder = node_dir(&case_folder, run);
-        files::create_dir(&folder)?;
+        files::create_new_dir(&folder)?;
 
         let title = format!("{name} · run {block}/{}", self.plan.repeats);
         let expected = self.durations.get(&name).copied();
         self.progress.begin(&title, expected);
         let mut record = self.new_record(case, run, block, sequence);
-        let spec = Spec { program: case.program.clone(), command: case.command.clone(), environment: Vec::new() };
+        let spec = Spec {
+            program: case.program.clone(),
+            command: case.command.clone(),
+            environment: Vec::new(),
+            failure: PathBuf::new(),
+        };
         let desk = Desk {
             signals: &self.signals,
             progress: &self.progress,
@@ -152,12 +159,18 @@ impl Session<'_> {
             gpus: &self.gpus,
             expected,
         };
-        record_run(&folder, &spec, &mut record, desk).with_context(|| format!("cannot record {title}"))?;
+        if let Err(error) = record_run(&folder, &spec, &mut record, desk) {
+            if record.duration_ns.is_none() || error.is::<CannotStart>() {
+                // The command never ran: there is nothing to keep.
+                let _ = std::fs::remove_dir_all(folder.parent().unwrap_or(&folder));
+            }
+            return Err(error.context(format!("cannot record {title}")));
+        }
         if let Some(duration_ns) = record.duration_ns {
             self.durations.insert(name, Duration::from_nanos(duration_ns.unsigned_abs()));
         }
         self.progress.say(&format!("{title}: {}", in_words(&record)));
-        if let Some(environment) = open_environment(&self.folder)?.environment {
+        if let Some(environment) = open_environment_holding(&self.folder, &self.lock)?.environment {
             write_derived(&environment)?;
         }
         Ok(record.outcome)

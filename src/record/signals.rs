@@ -1,5 +1,6 @@
 //! Signals as bytes on sockets, so that one wait covers them, the child's end and the next tick.
 
+use std::cell::Cell;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -8,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// The signals that a recorder listens to.
 #[derive(Debug)]
 pub struct Signals {
     stop: UnixStream,
     child: UnixStream,
+    stop_requests: Cell<usize>,
 }
 
 impl Signals {
@@ -23,7 +25,12 @@ impl Signals {
     /// # Errors
     /// A socket or handler could not be made.
     pub fn listen() -> Result<Self> {
-        Ok(Self { stop: receiver(&[SIGINT, SIGTERM])?, child: receiver(&[SIGCHLD])? })
+        let mut stopping = vec![SIGINT, SIGTERM, SIGQUIT];
+        // Under nohup the end of the terminal is to be survived.
+        if !is_ignored(SIGHUP) {
+            stopping.push(SIGHUP);
+        }
+        Ok(Self { stop: receiver(&stopping)?, child: receiver(&[SIGCHLD])?, stop_requests: Cell::new(0) })
     }
 
     /// Waits until a signal comes or the time is over.
@@ -35,10 +42,19 @@ impl Signals {
         drain(&self.child);
     }
 
-    /// How many times the user asked to stop since the last call.
+    /// How many times the user has asked to stop so far.
     pub fn stop_requests(&self) -> usize {
-        drain(&self.stop)
+        self.stop_requests.set(self.stop_requests.get() + drain(&self.stop));
+        self.stop_requests.get()
     }
+}
+
+/// Whether a signal was set to be ignored before this program started.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
 }
 
 fn receiver(signals: &[i32]) -> Result<UnixStream> {

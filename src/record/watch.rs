@@ -9,18 +9,20 @@ use anyhow::Result;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::child::{self, Child};
+use super::child::Child;
 use super::clock::{self, RunClock, Schedule};
+use super::cost::{self, Used};
+use super::ended::{self, Children};
 use super::fingerprint;
 use super::probe::gpu::GpuProbe;
 use super::probe::host::HostProbe;
-use super::probe::kernel::{self, KernelUnits};
+use super::probe::kernel::KernelUnits;
 use super::probe::process::{ProcessProbe, TreeNow};
 use super::progress::Live;
 use super::run::{Desk, PROC};
 use super::steps::StepsReader;
 use crate::trace::journal::Journal;
-use crate::trace::run::{Outcome, RecorderCost, RunRecord};
+use crate::trace::run::{Outcome, RunRecord};
 
 /// Time that a process gets to end by itself after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -49,9 +51,8 @@ pub struct Watch<'a> {
     gpus: GpuProbe,
     libraries: BTreeSet<String>,
     libraries_looked: usize,
-    stop_requests: usize,
     stop_asked: Option<Instant>,
-    killed: bool,
+    killed: Option<Instant>,
     cpu_at_start_ns: i64,
     asleep_at_start_ns: i64,
     shown: (Instant, i64),
@@ -64,6 +65,8 @@ pub struct Span {
     pub clocks_ns: i64,
     /// CPU time of the root process before it became the command.
     pub shim_cpu_ns: i64,
+    /// By the kernel's accounting: all children that had been waited for at the end of the span.
+    pub used: Option<Used>,
 }
 
 impl<'a> Watch<'a> {
@@ -79,6 +82,7 @@ impl<'a> Watch<'a> {
         desk: Desk<'a>,
         interval: Duration,
     ) -> Result<Self> {
+        cost::reset_memory_peak();
         let units = KernelUnits::of_this_kernel();
         let gpus = GpuProbe::start(desk.gpus, interval);
         let mut host = HostProbe::new(Path::new(PROC), &desk.cgroups.unified, units);
@@ -100,9 +104,8 @@ impl<'a> Watch<'a> {
             gpus,
             libraries: BTreeSet::new(),
             libraries_looked: 0,
-            stop_requests: 0,
             stop_asked: None,
-            killed: false,
+            killed: None,
             cpu_at_start_ns: clock::process_cpu_ns(),
             asleep_at_start_ns: asleep_ns(),
             shown: (Instant::now(), 0),
@@ -114,18 +117,28 @@ impl<'a> Watch<'a> {
     }
 
     /// Samples until the root process has ended, ends what it left behind, and completes the record.
-    ///
-    /// # Errors
-    /// None at present; kept for probes that must stop a run.
-    pub fn until_the_end(mut self, record: &mut RunRecord) -> Result<Span> {
+    pub fn until_the_end(mut self, record: &mut RunRecord) -> Span {
         let outcome = self.until_root_ends();
-        self.gpus.stop();
         let end_ns = self.clock.now_ns();
+        self.gpus.stop();
         self.host.sample(end_ns, self.journal);
         self.processes.sample(end_ns, self.journal);
+        // What survivors use from here on is not the run's.
+        let span = Span {
+            clocks_ns: self.processes.cpu_ns(),
+            shim_cpu_ns: self.processes.shim_cpu_ns(),
+            used: Used::so_far(),
+        };
         record.duration_ns = Some(end_ns);
-        record.outcome = if self.stop_requests > 0 { Outcome::Interrupted } else { outcome };
-        record.recorder = self.recorder_cost();
+        record.recorder = cost::recorder(&self.schedule, self.cpu_at_start_ns);
+        record.outcome = match outcome {
+            Some(outcome) if self.stop_asked.is_none() => outcome,
+            Some(_) => Outcome::Interrupted,
+            None => {
+                record.events.push("the root process could not be ended and was left behind".to_owned());
+                Outcome::Interrupted
+            }
+        };
         record.survivors = self.end_survivors();
         self.steps.poll(self.journal);
         let slept_ns = asleep_ns() - self.asleep_at_start_ns;
@@ -139,16 +152,21 @@ impl<'a> Watch<'a> {
         let (coverage, events) = self.gpus.finish(&self.clock, &pids, self.journal);
         record.coverage.extend(coverage);
         record.events.extend(events);
-        Ok(Span { clocks_ns: self.processes.cpu_ns(), shim_cpu_ns: self.processes.shim_cpu_ns() })
+        span
     }
 
-    fn until_root_ends(&mut self) -> Outcome {
+    /// Tells how the root ended; `None` where even SIGKILL did not end it.
+    fn until_root_ends(&mut self) -> Option<Outcome> {
         loop {
             self.desk.signals.wait(self.schedule.wait(self.clock.now_ns()).min(LONGEST_WAIT));
             if let Some(outcome) = self.collect_ended() {
-                return outcome;
+                return Some(outcome);
             }
             self.heed_stop_requests();
+            // A process in uninterruptible sleep cannot be waited for without end.
+            if self.killed.is_some_and(|killed| killed.elapsed() >= GRACE) {
+                return None;
+            }
             if self.schedule.take(self.clock.now_ns()) {
                 self.tick();
             }
@@ -160,11 +178,11 @@ impl<'a> Watch<'a> {
     /// Takes the last readings of processes that have ended and lets them go; tells how the root ended, if it did.
     fn collect_ended(&mut self) -> Option<Outcome> {
         let mut root = None;
-        while let Some(pid) = child::next_ended() {
+        while let Children::Ended { pid, outcome } = ended::look() {
             self.processes.last_words(pid.as_raw(), self.clock.now_ns(), self.journal);
-            let outcome = child::reap(pid);
+            ended::reap(pid);
             if pid == self.child.pid {
-                root = outcome;
+                root = Some(outcome);
             }
         }
         root
@@ -209,22 +227,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Ctrl-C or SIGTERM: end the tree politely, at the second request or after the grace at once.
+    /// Ctrl-C, SIGTERM or the terminal's end: end the tree politely, at the second request or after the grace at once.
     fn heed_stop_requests(&mut self) {
         let requests = self.desk.signals.stop_requests();
-        self.stop_requests += requests;
-        let Some(asked) = self.stop_asked else {
-            if requests > 0 {
-                self.stop_asked = Some(Instant::now());
-                self.desk
-                    .progress
-                    .say("Stopping: the run is ended and what was recorded is kept (again to kill at once)");
-                self.signal_tree(Signal::SIGTERM);
-            }
-            return;
-        };
-        if !self.killed && (requests > 0 || asked.elapsed() >= GRACE) {
-            self.killed = true;
+        if requests > 0 && self.stop_asked.is_none() {
+            self.stop_asked = Some(Instant::now());
+            self.signal_tree(Signal::SIGTERM);
+            self.desk.progress.say("Stopping: the run is ended and what was recorded is kept (again to kill at once)");
+        }
+        let impatient = requests > 1 || self.stop_asked.is_some_and(|asked| asked.elapsed() >= GRACE);
+        if impatient && self.killed.is_none() {
+            self.killed = Some(Instant::now());
             self.signal_tree(Signal::SIGKILL);
         }
     }
@@ -249,42 +262,31 @@ impl<'a> Watch<'a> {
         names
     }
 
-    /// Waits until no process of the tree is left.
+    /// Waits until the kernel says that no process of the tree is left, or the user loses patience.
     fn gone_within(&mut self, time: Duration) -> bool {
-        let begun = Instant::now();
+        let (begun, requests) = (Instant::now(), self.desk.signals.stop_requests());
         loop {
-            self.collect_ended();
-            // Looks for new ones too: a survivor may still be starting others.
-            self.processes.find_members(self.clock.now_ns(), self.journal);
-            if self.processes.survivors().is_empty() {
-                return true;
+            match ended::look() {
+                // The measured span is over: nothing more is recorded of them.
+                Children::Ended { pid, .. } => ended::reap(pid),
+                Children::None => return true,
+                Children::Running if begun.elapsed() >= time || self.desk.signals.stop_requests() > requests => {
+                    // Looks for new ones too: a survivor may still be starting others.
+                    self.processes.find_members(self.clock.now_ns(), self.journal);
+                    return false;
+                }
+                Children::Running => self.desk.signals.wait(Duration::from_millis(20)),
             }
-            if begun.elapsed() >= time || self.desk.signals.stop_requests() > 0 {
-                return false;
-            }
-            self.desk.signals.wait(Duration::from_millis(20));
         }
     }
-
-    fn recorder_cost(&self) -> RecorderCost {
-        let status = std::fs::read_to_string(Path::new(PROC).join("self/status")).unwrap_or_default();
-        RecorderCost {
-            cpu_ns: Some(clock::process_cpu_ns() - self.cpu_at_start_ns),
-            memory_peak_bytes: kernel::keyed_value(&status, "VmHWM"),
-            ticks: self.schedule.met,
-            missed_ticks: self.schedule.missed,
-            late_max_ns: self.schedule.late_max_ns,
-            journal_bytes: 0,
-        }
-    }
-}
-
-/// The run's processes at the last tick.
-fn pids(tree: &Mutex<TreeNow>) -> Vec<i32> {
-    tree.lock().map(|tree| tree.pids.clone()).unwrap_or_default()
 }
 
 /// How long the machine has been suspended since it was started.
 fn asleep_ns() -> i64 {
     clock::boottime_ns() - clock::monotonic_ns()
+}
+
+/// The run's processes at the last tick.
+fn pids(tree: &Mutex<TreeNow>) -> Vec<i32> {
+    tree.lock().map(|tree| tree.pids.clone()).unwrap_or_default()
 }

@@ -128,8 +128,8 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
             runs(|outcome| matches!(outcome, Outcome::Recording | Outcome::Incomplete | Outcome::Interrupted))
         }
         Measure::MissedTicks => {
-            let missed: u64 = case.runs.iter().map(|run| run.recorder.missed_ticks).sum();
-            let met: u64 = case.runs.iter().map(|run| run.recorder.ticks).sum();
+            let missed: u64 = case.runs.iter().filter_map(|run| run.recorder.missed_ticks).sum();
+            let met: u64 = case.runs.iter().filter_map(|run| run.recorder.ticks).sum();
             (missed + met > 0).then(|| Evidence {
                 unit: Unit::Ratio,
                 value: missed as f64 / (missed + met) as f64,

@@ -169,10 +169,10 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
         recorder: RecorderCost {
             cpu_ns: Some(310_000_000),
             memory_peak_bytes: Some(14 << 20),
-            ticks: 486,
-            missed_ticks: 0,
-            late_max_ns: 1_800_000,
-            journal_bytes: 1 << 20,
+            ticks: Some(486),
+            missed_ticks: Some(0),
+            late_max_ns: Some(1_800_000),
+            journal_bytes: Some(1 << 20),
         },
         values: if outcome.is_finished() {
             BTreeMap::from([(Metric::Duration, spent), (Metric::CpuUsage, 0.93)])

@@ -1,12 +1,13 @@
 //! Turns a run's journal into Parquet: after the run, or later for a run whose recorder died.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::journal;
-use super::layout::{JOURNAL_FILE, RUN_FILE, STEPS_FILE};
+use super::layout::{JOURNAL_FILE, RESERVE_FILE, RUN_FILE, STEPS_FILE};
 use super::run::{Outcome, RunRecord};
 use super::tables::Sinks;
 use crate::files;
@@ -21,25 +22,68 @@ pub fn write_record(folder: &Path, record: &RunRecord) -> Result<()> {
     files::write(&folder.join(RUN_FILE), &text)
 }
 
-/// Completes a run: journal to Parquet, then `run.json`, then the journal goes. A crash in between leaves the journal,
-/// and the next call begins anew.
+/// Room for the final record, which is longer than the first one.
+const RESERVED_BYTES: usize = 256 << 10;
+
+/// Keeps room on the disk, so that a run that fills it can still be described.
 ///
 /// # Errors
-/// Names the file that could not be read or written; the journal is kept then.
+/// Names the file.
+pub fn reserve_space(folder: &Path) -> Result<()> {
+    let path = folder.join(RESERVE_FILE);
+    fs::write(&path, vec![1; RESERVED_BYTES]).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Completes a run: `run.json` first, then the journal becomes Parquet and goes. A crash or a full disk in between
+/// leaves the journal, and the next call begins anew.
+///
+/// # Errors
+/// Names the file that could not be read or written; record and journal are kept then.
 pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
+    remove(&folder.join(RESERVE_FILE))?;
+    write_record(folder, record)?;
     let journal = folder.join(JOURNAL_FILE);
-    let mut sinks = Sinks::new(folder);
-    let skipped = journal::read(&journal, |row| sinks.push(row))?;
-    sinks.close()?;
+    let skipped = match to_parquet(folder, &journal) {
+        Ok(skipped) => skipped,
+        Err(error) => {
+            remove_parts(folder);
+            return Err(error.context(format!(
+                "the samples of the run stay in {}, and the next `shice list` or `render` tries again (is the disk full?)",
+                journal.display()
+            )));
+        }
+    };
     if skipped > 0 {
         record.events.push(format!("{skipped} line(s) of the journal were cut or unknown and are left out"));
+        write_record(folder, record)?;
     }
-    write_record(folder, record)?;
-    let steps = folder.join(STEPS_FILE);
-    for temporary in [&steps, &journal].into_iter().filter(|path| path.exists()) {
-        fs::remove_file(temporary).with_context(|| format!("cannot remove {}", temporary.display()))?;
+    remove(&folder.join(STEPS_FILE))?;
+    remove(&journal)
+}
+
+/// Returns the number of lines that could not be used.
+fn to_parquet(folder: &Path, journal: &Path) -> Result<u64> {
+    let mut sinks = Sinks::new(folder);
+    let skipped = journal::read(journal, |row| sinks.push(row))?;
+    sinks.close()?;
+    Ok(skipped)
+}
+
+/// Removes what was begun, so that it takes no room from what is kept.
+fn remove_parts(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "part")) {
+        let _ = fs::remove_file(path);
     }
-    Ok(())
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Completes a run whose recorder died, and marks it incomplete. The caller holds the environment's lock, or knows
@@ -48,8 +92,21 @@ pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
 /// # Errors
 /// As [`finish`].
 pub fn recover(folder: &Path, record: &mut RunRecord) -> Result<()> {
+    mark_cut(record);
+    finish(folder, record)
+}
+
+/// As [`recover`], but the tables are written into another folder and nothing is changed where the run lies.
+///
+/// # Errors
+/// Names the file that could not be read or written.
+pub fn finish_elsewhere(folder: &Path, elsewhere: &Path, record: &mut RunRecord) -> Result<()> {
+    mark_cut(record);
+    to_parquet(elsewhere, &folder.join(JOURNAL_FILE)).map(|_| ())
+}
+
+fn mark_cut(record: &mut RunRecord) {
     if record.outcome == Outcome::Recording {
         record.outcome = Outcome::Incomplete;
     }
-    finish(folder, record)
 }

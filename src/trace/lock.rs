@@ -2,10 +2,14 @@
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use super::layout::LOCK_FILE;
+
+/// How long a lock is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Held while it lives. The kernel lets go of it when the process dies, however it dies.
 #[derive(Debug)]
@@ -19,7 +23,7 @@ impl Lock {
     /// # Errors
     /// Another recorder holds it, or the file cannot be made.
     pub fn take(environment: &Path) -> Result<Self> {
-        match Self::try_take(environment)? {
+        match Self::wait(environment)? {
             Some(lock) => Ok(lock),
             None => bail!(
                 "another shice is recording into {}; wait for it, or use another --env or --out",
@@ -28,11 +32,21 @@ impl Lock {
         }
     }
 
-    /// The lock, or `None` where somebody holds it.
+    /// The lock, or `None` where somebody holds it for longer than another reader needs to finish a run.
     ///
     /// # Errors
     /// The file cannot be made; it is named.
-    pub fn try_take(environment: &Path) -> Result<Option<Self>> {
+    pub fn wait(environment: &Path) -> Result<Option<Self>> {
+        let begun = Instant::now();
+        loop {
+            match Self::try_take(environment)? {
+                None if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
+                lock => return Ok(lock),
+            }
+        }
+    }
+
+    fn try_take(environment: &Path) -> Result<Option<Self>> {
         let path = environment.join(LOCK_FILE);
         let failed = || format!("cannot lock {}", path.display());
         let file = File::options().create(true).append(true).open(&path).with_context(failed)?;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use polars::prelude::LazyFrame;
+use tempfile::TempDir;
 
 use super::environment::write_derived;
 use super::layout::{JOURNAL_FILE, RUN_FILE};
@@ -39,6 +41,8 @@ pub struct Run {
     pub dir: PathBuf,
     pub case_slug: String,
     pub record: RunRecord,
+    /// Tables that could not be finished in place; they go with the run.
+    pub copy: Option<TempDir>,
 }
 
 impl Run {
@@ -47,7 +51,15 @@ impl Run {
     /// # Errors
     /// The file is damaged or of an unknown schema major; it is named.
     pub fn scan<T: Table>(&self) -> Result<Option<LazyFrame>> {
-        parquet::scan::<T>(&self.dir)
+        parquet::scan::<T>(self.copy.as_ref().map_or(self.dir.as_path(), TempDir::path))
+    }
+
+    /// Finishes the tables of a cut run outside its folder, which cannot be written.
+    fn read_copy(&mut self) -> Result<()> {
+        let copy = tempfile::tempdir().context("cannot make a temporary folder")?;
+        finish::finish_elsewhere(&self.dir, copy.path(), &mut self.record)?;
+        self.copy = Some(copy);
+        Ok(())
     }
 }
 
@@ -94,24 +106,65 @@ pub struct Opened {
 /// # Errors
 /// A run cannot be read or finished; its file is named.
 pub fn open_environment(folder: &Path) -> Result<Opened> {
-    let (mut runs, mut recording, mut recovered) = (Vec::new(), Vec::new(), false);
-    for (case_slug, case) in partitions(folder, "case")? {
-        for (_, run) in partitions(&case, "run")? {
-            for (node, dir) in partitions(&run, "node")? {
-                if node != "0" {
-                    bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
-                }
-                match open_run(folder, &dir, &case_slug)? {
-                    Found::Run(run) => runs.push(*run),
-                    Found::Recovered(run) => {
-                        recovered = true;
-                        runs.push(*run);
-                    }
-                    Found::BeingRecorded => recording.push(dir),
-                    Found::Nothing => {}
-                }
-            }
+    let cut = |dir: &PathBuf| dir.join(JOURNAL_FILE).exists();
+    if !run_folders(folder)?.iter().any(|(_, dir)| cut(dir)) {
+        return open_with(folder, Access::LeaveAlone);
+    }
+    match Lock::wait(folder) {
+        Ok(Some(_lock)) => open_with(folder, Access::Finish),
+        Ok(None) => open_with(folder, Access::LeaveAlone),
+        Err(error) if error.chain().any(is_read_only) => open_with(folder, Access::Copy),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens the folder of one environment whose lock is held.
+///
+/// # Errors
+/// As [`open_environment`].
+pub fn open_environment_holding(folder: &Path, _lock: &Lock) -> Result<Opened> {
+    open_with(folder, Access::Finish)
+}
+
+/// What may be done with a run that has a journal.
+#[derive(Clone, Copy)]
+enum Access {
+    /// Its recorder is dead, because the caller holds the lock.
+    Finish,
+    /// It is being recorded.
+    LeaveAlone,
+    /// The folder cannot be written: the journal is finished elsewhere.
+    Copy,
+}
+
+fn is_read_only(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    matches!(kind, Some(ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied))
+}
+
+fn open_with(folder: &Path, access: Access) -> Result<Opened> {
+    let (mut runs, mut recording, mut finished) = (Vec::new(), Vec::new(), false);
+    for (case_slug, dir) in run_folders(folder)? {
+        // In this order: a journal goes only after the final record has been written.
+        let has_journal = dir.join(JOURNAL_FILE).exists();
+        let path = dir.join(RUN_FILE);
+        if !path.exists() {
+            continue; // The recorder died before it had written anything.
         }
+        let mut run = Run { record: RunRecord::read(&path)?, dir, case_slug, copy: None };
+        match access {
+            Access::LeaveAlone if has_journal => {
+                recording.push(run.dir);
+                continue;
+            }
+            Access::Finish if has_journal => {
+                finish::recover(&run.dir, &mut run.record)?;
+                finished = true;
+            }
+            Access::Copy if has_journal => run.read_copy()?,
+            _ => {}
+        }
+        runs.push(run);
     }
     sort(&mut runs);
     let environment = runs.first().map(|first| first.record.environment.clone()).map(|name| Environment {
@@ -120,35 +173,26 @@ pub fn open_environment(folder: &Path) -> Result<Opened> {
         dir: folder.to_owned(),
         runs,
     });
-    if let Some(environment) = environment.as_ref().filter(|_| recovered) {
+    if let Some(environment) = environment.as_ref().filter(|_| finished) {
         write_derived(environment)?;
     }
     Ok(Opened { environment, recording })
 }
 
-enum Found {
-    Run(Box<Run>),
-    /// Its recorder died; it has just been finished, so the derived files do not know it yet.
-    Recovered(Box<Run>),
-    BeingRecorded,
-    /// The recorder died before it had written anything.
-    Nothing,
-}
-
-fn open_run(environment: &Path, dir: &Path, case_slug: &str) -> Result<Found> {
-    let path = dir.join(RUN_FILE);
-    if !path.exists() {
-        return Ok(Found::Nothing);
+/// The folders of all runs, each with the slug of its case.
+fn run_folders(environment: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for (case_slug, case) in partitions(environment, "case")? {
+        for (_, run) in partitions(&case, "run")? {
+            for (node, dir) in partitions(&run, "node")? {
+                if node != "0" {
+                    bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
+                }
+                found.push((case_slug.clone(), dir));
+            }
+        }
     }
-    let record = RunRecord::read(&path)?;
-    let mut run = Box::new(Run { dir: dir.to_owned(), case_slug: case_slug.to_owned(), record });
-    if !dir.join(JOURNAL_FILE).exists() {
-        return Ok(Found::Run(run));
-    }
-    let Some(_lock) = Lock::try_take(environment)? else { return Ok(Found::BeingRecorded) };
-    finish::recover(dir, &mut run.record)
-        .with_context(|| format!("cannot finish the run in {}, whose recording was cut", dir.display()))?;
-    Ok(Found::Recovered(run))
+    Ok(found)
 }
 
 /// Cases in the order in which they were first recorded, their runs by number.
@@ -184,4 +228,59 @@ pub fn partitions(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>> {
 fn partition(path: &Path, key: &str) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     Some(name.strip_prefix(key)?.strip_prefix('=')?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Journal;
+    use crate::trace::layout::{case_dir, environment_dir, node_dir};
+    use crate::trace::run::Outcome;
+    use crate::trace::tables::Host;
+
+    /// A folder of an environment with one run whose recorder died after three samples.
+    fn cut_run() -> (TempDir, PathBuf) {
+        let traces = tempfile::tempdir().unwrap();
+        let environment = environment_dir(traces.path(), "e");
+        let dir = node_dir(&case_dir(&environment, "w"), 1);
+        fs::create_dir_all(&dir).unwrap();
+        finish::write_record(&dir, &RunRecord::for_tests(Outcome::Recording)).unwrap();
+        let journal = Journal::create(&dir.join(JOURNAL_FILE)).unwrap();
+        (0..3).for_each(|t_ns| journal.append(Host { t_ns, ..Host::default() }));
+        (traces, environment)
+    }
+
+    fn samples(run: &Run) -> usize {
+        run.scan::<Host>().unwrap().unwrap().collect().unwrap().height()
+    }
+
+    #[test]
+    fn a_cut_run_in_a_folder_that_cannot_be_written_is_read_and_left_as_it_is() {
+        let (_traces, environment) = cut_run();
+        let opened = open_with(&environment, Access::Copy).unwrap().environment.unwrap();
+        assert_eq!((opened.runs[0].record.outcome, samples(&opened.runs[0])), (Outcome::Incomplete, 3));
+        let names: Vec<_> =
+            fs::read_dir(&opened.runs[0].dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+    }
+
+    #[test]
+    fn a_run_whose_recorder_lives_is_left_alone() {
+        let (_traces, environment) = cut_run();
+        let _lock = Lock::take(&environment).unwrap();
+        let opened = open_environment(&environment).unwrap();
+        assert!(opened.environment.is_none());
+        assert_eq!(opened.recording.len(), 1);
+    }
+
+    #[test]
+    fn a_cut_run_is_finished_once_and_enters_the_derived_files() {
+        let (_traces, environment) = cut_run();
+        for _ in 0..2 {
+            let opened = open_environment(&environment).unwrap().environment.unwrap();
+            assert_eq!((opened.runs[0].record.outcome, samples(&opened.runs[0])), (Outcome::Incomplete, 3));
+            assert!(!opened.runs[0].dir.join(JOURNAL_FILE).exists());
+        }
+        assert!(environment.join("runs.parquet").exists());
+    }
 }

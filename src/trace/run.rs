@@ -172,18 +172,18 @@ pub enum CoverageState {
     Imported,
 }
 
-/// What the recorder itself used during the measured span.
+/// What the recorder itself used during the measured span; null where the recording was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecorderCost {
     pub cpu_ns: Option<i64>,
     pub memory_peak_bytes: Option<i64>,
     /// Ticks of the sampling schedule that were met.
-    pub ticks: u64,
+    pub ticks: Option<u64>,
     /// Ticks that were due while the last one still ran or the recorder got no CPU.
-    pub missed_ticks: u64,
+    pub missed_ticks: Option<u64>,
     /// Greatest lateness of a tick.
-    pub late_max_ns: i64,
-    pub journal_bytes: u64,
+    pub late_max_ns: Option<i64>,
+    pub journal_bytes: Option<u64>,
 }
 
 impl RunRecord {
@@ -208,4 +208,20 @@ impl RunRecord {
 /// Name of a case: the workload, then the settings as requested in the order of their names.
 pub fn case_name(workload: &str, settings: &BTreeMap<String, String>) -> String {
     settings.iter().fold(workload.to_owned(), |name, (key, value)| format!("{name} {key}={value}"))
+}
+
+#[cfg(test)]
+impl RunRecord {
+    /// A run on two cores with 1000 bytes of memory, sampled at 100 ms, of which nothing else is known.
+    pub(crate) fn for_tests(outcome: Outcome) -> Self {
+        let value = serde_json::json!({
+            "schema_version": version::SCHEMA_VERSION, "shice_version": "0", "environment": "test", "workload": "own",
+            "settings": {"device": "cpu"}, "command": ["true"], "run": 1, "node": 0,
+            "session_unix_ns": 0, "sequence": 1, "block": 1, "started_unix_ns": 0, "interval_ns": 100_000_000,
+            "outcome": outcome,
+            "limits": {"cores_online": 2, "cpu_cores": 2.0, "memory_total_bytes": 1000, "memory_bytes": 1000},
+            "fingerprint": {"os": "a"},
+        });
+        serde_json::from_value(value).unwrap()
+    }
 }

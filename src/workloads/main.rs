@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("shice-workloads: {}", one_line(&error));
+            // A reader that went away is no reason to panic.
+            let _ = writeln!(std::io::stderr(), "shice-workloads: {}", one_line(&error));
             ExitCode::from(FAILURE)
         }
     }

@@ -161,19 +161,19 @@ fn coverage(context: &Context<'_>, entry: &Coverage) -> Result<CoverageRow> {
 /// Sums and greatest values over the runs of a case.
 fn cost(case: &CaseSummary) -> Cost {
     let each = || case.runs.iter().map(|run| run.recorder);
-    let total = |value: fn(RecorderCost) -> u64| format::count(each().map(value).sum());
     let absent = || ABSENT.to_owned();
+    // A sum is one only where every run has its part.
+    let total = |value: fn(RecorderCost) -> Option<u64>| each().map(value).sum::<Option<u64>>();
     let cpu: Option<Vec<i64>> = each().map(|cost| cost.cpu_ns).collect();
     Cost {
         case: escape::text(&case.name),
         cpu: cpu.map_or_else(absent, |spans| format::nanos(spans.into_iter().sum())),
         memory: each().filter_map(|cost| cost.memory_peak_bytes).max().map_or_else(absent, format::bytes),
-        ticks: total(|cost| cost.ticks),
-        missed: total(|cost| cost.missed_ticks),
-        late: each().map(|cost| cost.late_max_ns).max().map_or_else(absent, format::nanos),
-        journal: format::bytes(
-            each().map(|cost| i64::try_from(cost.journal_bytes).unwrap_or(i64::MAX)).fold(0, i64::saturating_add),
-        ),
+        ticks: total(|cost| cost.ticks).map_or_else(absent, format::count),
+        missed: total(|cost| cost.missed_ticks).map_or_else(absent, format::count),
+        late: each().filter_map(|cost| cost.late_max_ns).max().map_or_else(absent, format::nanos),
+        journal: total(|cost| cost.journal_bytes)
+            .map_or_else(absent, |bytes| format::bytes(i64::try_from(bytes).unwrap_or(i64::MAX))),
     }
 }
 
