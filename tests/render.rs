@@ -98,7 +98,7 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
         "--env",
         name,
         "--workload",
-        "<img src=x onerror=alert(1)>",
+        "<b onclick>w</b>",
         "--repeats",
         "1",
         "--",
@@ -112,7 +112,7 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
     for (name, bytes) in contents(&bench.path("site")) {
         if name.ends_with(".html") {
             let page = text(&bytes);
-            assert!(!page.contains("<script") && !page.contains("<img src=x"), "{name}");
+            assert!(!page.contains("<script") && !page.contains("<b onclick"), "{name}");
         }
     }
 }
