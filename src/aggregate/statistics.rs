@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::summary::{CoreUsage, Metric, MetricSummary, RunSummary};
+use super::summary::{CoreUsage, Metric, MetricSummary, RunSummary, Unit};
 
 /// Statistics of a metric over runs; none where no run has a value.
 pub(super) fn summarise(metric: Metric, values: &[f64]) -> Option<MetricSummary> {
@@ -11,7 +11,11 @@ pub(super) fn summarise(metric: Metric, values: &[f64]) -> Option<MetricSummary>
     let n = values.len();
     // Rounding must not put the mean of equal values outside of them.
     let mean = (values.iter().sum::<f64>() / n as f64).clamp(min, max);
-    Some(MetricSummary { metric, n, mean, min, max, ci95: ci95(values, mean) })
+    // What cannot be negative has no interval below zero. A t interval knows nothing of that bound; cutting it there
+    // takes no possible value out of it.
+    let least = if metric.unit() == Unit::Celsius { f64::NEG_INFINITY } else { 0.0 };
+    let ci95 = ci95(values, mean).map(|(low, high)| (low.max(least), high));
+    Some(MetricSummary { metric, n, mean, min, max, ci95 })
 }
 
 /// Two-sided 95 % interval of the mean: mean ± t(0.975; n − 1) · s / √n, s the standard deviation with n − 1.
@@ -64,6 +68,15 @@ mod tests {
 
     fn close(value: f64, right: f64) -> bool {
         (value - right).abs() <= 1e-9 * right.abs().max(1.0)
+    }
+
+    #[test]
+    fn an_interval_of_what_cannot_be_negative_ends_at_zero() {
+        let reads = summarise(Metric::DiskRead, &[0.0, 0.0, 30.0]).unwrap();
+        // scipy.stats.t.interval(0.95, 2, 10, scipy.stats.sem([0, 0, 30])) = (-33.03, 53.03)
+        let (low, high) = reads.ci95.unwrap();
+        assert_eq!(low, 0.0);
+        assert!((high - 53.0265).abs() < 1e-3, "{high}");
     }
 
     #[test]
