@@ -86,7 +86,7 @@ mod tests {
             (&[10.2, 9.7, 10.9, 10.4, 9.9][..], 9.641592446347323, 10.798407553652675),
             (&[3.0, 4.0, 8.0][..], -1.5724106077284281, 11.572410607728429),
         ] {
-            let ci95 = summarise(Metric::Duration, values).unwrap().ci95.unwrap();
+            let ci95 = summarise(Metric::GpuTemperatureMax, values).unwrap().ci95.unwrap();
             assert!(close(ci95.0, low) && close(ci95.1, high), "{ci95:?}");
         }
     }
