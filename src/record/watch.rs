@@ -121,7 +121,7 @@ impl<'a> Watch<'a> {
         let outcome = self.until_root_ends();
         self.gpus.stop();
         let end_ns = self.clock.now_ns();
-        self.host.sample(end_ns, self.journal);
+        self.host.sample_last(end_ns, self.journal);
         self.processes.sample(end_ns, self.journal);
         record.duration_ns = Some(end_ns);
         record.outcome = if self.stop_requests > 0 { Outcome::Interrupted } else { outcome };
