@@ -60,8 +60,8 @@ pub struct Watch<'a> {
 /// What a span used.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Sum of the processes' own CPU clocks.
-    pub clocks_ns: i64,
+    /// Sum of the processes' own CPU clocks; `None` where none could be read.
+    pub clocks_ns: Option<i64>,
     /// CPU time of the root process before it became the command.
     pub shim_cpu_ns: i64,
 }

@@ -102,14 +102,14 @@ impl ProcessProbe {
                 now.pids.push(pid);
             }
         }
-        now.cpu_ns = self.cpu_ns();
+        now.cpu_ns = self.cpu_ns().unwrap_or(0);
         now
     }
 
-    /// Sum of all processes' CPU time so far, ended ones included.
-    pub fn cpu_ns(&self) -> i64 {
+    /// Sum of all processes' CPU time so far, ended ones included; `None` while no clock has been read.
+    pub fn cpu_ns(&self) -> Option<i64> {
         let alive = self.alive.values().filter_map(|member| member.last.cpu_ns);
-        self.ended_cpu_ns.into_iter().chain(alive).sum()
+        self.ended_cpu_ns.into_iter().chain(alive).reduce(|sum, cpu_ns| sum + cpu_ns)
     }
 
     /// CPU time of the root process before it became the command.
