@@ -190,3 +190,6 @@ fn kept_open() -> usize {
     let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
     usize::try_from(KEPT_OPEN.min(descriptors / 4)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;
