@@ -1,7 +1,7 @@
 //! The control group that the recorder, and so the workload, runs in: where its files lie and what it limits.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A cgroup of one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,11 +110,13 @@ impl Mount<'_> {
     /// The folder of a group. In a container the mount shows a subtree whose root is part of the group's path; with a
     /// cgroup namespace the path is relative to the mount already.
     fn group(&self, path: &str) -> Cgroup {
-        let below = path.strip_prefix(self.root).filter(|_| self.root != "/").unwrap_or(path);
+        let path = Path::new(path);
+        let below = path.strip_prefix(self.root).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
         let mount = PathBuf::from(self.point);
-        let dir = mount.join(below.trim_start_matches('/'));
+        let dir = mount.join(below);
         // A path that leaves the mount (`/../..`) or is not there belongs to another namespace: use what is visible.
-        let visible = !below.contains("..") && (dir.is_dir() || !mount.is_dir());
+        let leaves = below.components().any(|part| part == Component::ParentDir);
+        let visible = !leaves && (dir.is_dir() || !mount.is_dir());
         let dir = if visible { dir } else { mount.clone() };
         Cgroup { mount, dir }
     }
@@ -196,5 +198,18 @@ mod tests {
         let cgroups = Cgroups::parse("5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n", &mountinfo);
         assert_eq!(cgroups.cpu_cores(), Some(2.0));
         assert_eq!(cgroups.memory_bytes(), Some(0x7fff_ffff_ffff_f000));
+    }
+
+    #[test]
+    fn a_mount_of_a_group_whose_name_only_begins_alike_is_not_taken_off_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("docker/abc")).unwrap();
+        fs::create_dir_all(folder.path().join("c")).unwrap();
+        let point = folder.path().display().to_string();
+        let group = |root| Mount { root, point: &point, kind: "cgroup2", options: "rw" }.group("/docker/abc").dir;
+        assert_eq!(group("/docker/ab"), folder.path().join("docker/abc"));
+        assert_eq!(group("/docker"), folder.path(), "nothing of this name below the mount");
+        assert_eq!(group("/docker/abc"), folder.path());
+        assert_eq!(group("/"), folder.path().join("docker/abc"));
     }
 }

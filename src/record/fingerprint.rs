@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use anyhow::ensure;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -29,14 +30,14 @@ impl Machine {
     /// Looks at this machine.
     ///
     /// # Errors
-    /// The portable inventory is not available on this system.
+    /// The portable inventory is not available on this system, or lacks the cores or the memory.
     pub fn inspect(proc: &Path, cgroups: &Cgroups, gpus: Option<&Driver>) -> anyhow::Result<Self> {
         let wanted = RefreshKind::nothing()
             .with_cpu(CpuRefreshKind::nothing())
             .with_memory(MemoryRefreshKind::nothing().with_ram());
         let system = System::new_with_specifics(wanted)
             .map_err(|error| anyhow::anyhow!("cannot take the machine's inventory: {error}"))?;
-        let limits = limits(&system, cgroups);
+        let limits = limits(system.cpus().len(), system.total_memory(), cgroups)?;
         let mut keys = Keys::new();
         let mut put = |key: &str, value: Option<Value>| value.map(|value| keys.insert(key.to_owned(), value));
         put("os", System::long_os_version().ok().map(Value::from));
@@ -65,19 +66,22 @@ impl Machine {
     }
 }
 
-fn limits(system: &System, cgroups: &Cgroups) -> Limits {
-    let cores_online = u32::try_from(system.cpus().len().max(1)).unwrap_or(u32::MAX);
+/// Every share is told of these: a machine without cores or memory would make all of them wrong.
+fn limits(cores: usize, memory_bytes: u64, cgroups: &Cgroups) -> anyhow::Result<Limits> {
+    ensure!(cores > 0, "the machine's inventory lists no CPU cores; are /proc/stat and /proc/cpuinfo readable?");
+    ensure!(memory_bytes > 0, "the machine's inventory tells no memory; is /proc/meminfo readable?");
+    let cores_online = u32::try_from(cores).unwrap_or(u32::MAX);
     let allowed = sched_getaffinity(Pid::from_raw(0)).map_or(cores_online as usize, |set| {
         (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count()
     });
     let cpu_cores = [Some(f64::from(cores_online)), Some(allowed as f64), cgroups.cpu_cores()];
-    let memory_total_bytes = i64::try_from(system.total_memory()).unwrap_or(i64::MAX);
-    Limits {
+    let memory_total_bytes = i64::try_from(memory_bytes).unwrap_or(i64::MAX);
+    Ok(Limits {
         cores_online,
         cpu_cores: cpu_cores.into_iter().flatten().fold(f64::INFINITY, f64::min),
         memory_total_bytes,
         memory_bytes: cgroups.memory_bytes().map_or(memory_total_bytes, |limit| limit.min(memory_total_bytes)),
-    }
+    })
 }
 
 /// What differs from run to run and may explain a difference: memory and load before the start.
@@ -180,6 +184,15 @@ mod tests {
         ]);
         assert_eq!(differing_keys(&a, &b), ["container", "kernel"]);
         assert!(differing_keys(&a, &a).is_empty());
+    }
+
+    #[test]
+    fn an_inventory_without_cores_or_memory_is_an_error_and_not_one_core() {
+        let cgroups = Cgroups::of_this_process(Path::new("/no/such/proc"));
+        let message = |cores, memory| limits(cores, memory, &cgroups).unwrap_err().to_string();
+        assert!(message(0, 1 << 30).contains("no CPU cores"));
+        assert!(message(4, 0).contains("no memory"));
+        assert_eq!(limits(4, 1 << 30, &cgroups).unwrap().cores_online, 4);
     }
 
     #[test]

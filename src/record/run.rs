@@ -111,7 +111,7 @@ fn measure(
 
 /// Both ways to the run's CPU time. The shim's start, before the run began, is taken off.
 fn cpu_totals(span: &Span, before: Option<&Used>) -> CpuTotals {
-    let mut totals = CpuTotals { clocks_ns: Some(span.clocks_ns), ..CpuTotals::default() };
+    let mut totals = CpuTotals { clocks_ns: span.clocks_ns, ..CpuTotals::default() };
     if let Some((before, after)) = before.zip(span.used) {
         totals.rusage_user_ns = Some((after.user_ns - before.user_ns - span.shim_cpu_ns).max(0));
         totals.rusage_system_ns = Some(after.system_ns - before.system_ns);

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::trace::run::{Coverage, CoverageState};
 
+/// Length of the buffer at the first reading; it grows to what the file needs, and most of the kernel's need little.
+const FIRST_BUFFER: usize = 512;
+
 /// A file kept open and read from its beginning each time: half the cost of opening it anew.
 #[derive(Debug)]
 pub struct Source {
@@ -23,28 +26,48 @@ pub struct Source {
 impl Source {
     /// Opens nothing yet: a source that cannot be opened now is tried again at each reading.
     pub fn new(path: impl Into<PathBuf>, columns: &'static [&'static str]) -> Self {
-        Self { path: path.into(), columns, file: None, buffer: vec![0; 4096], readings: 0, failures: 0, error: None }
+        Self { path: path.into(), columns, file: None, buffer: Vec::new(), readings: 0, failures: 0, error: None }
     }
 
     /// The file's text as it is now, parsed; `None` where it cannot be read or holds something else.
     pub fn read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let parsed = self.read_text().and_then(|length| {
-            let text = str::from_utf8(&self.buffer[..length])
-                .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-            parse(text).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
-        });
-        match parsed {
+        match self.try_read(parse) {
             Ok(value) => {
                 self.readings += 1;
                 Some(value)
             }
             Err(error) => {
                 self.failures += 1;
-                self.file = None;
                 self.error = Some(error);
                 None
             }
         }
+    }
+
+    /// Like [`Source::read`] for a file whose ledger is kept elsewhere.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds something else.
+    pub fn try_read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> io::Result<T> {
+        // The name of a process may be any bytes, or end within a character.
+        let parsed = self.read_text().and_then(|length| {
+            parse(&String::from_utf8_lossy(&self.buffer[..length]))
+                .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
+        });
+        if parsed.is_err() {
+            self.close();
+        }
+        parsed
+    }
+
+    /// Whether the file is held open since an earlier reading.
+    pub fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Gives the descriptor back; the next reading opens the file anew.
+    pub fn close(&mut self) {
+        self.file = None;
     }
 
     fn read_text(&mut self) -> io::Result<usize> {
@@ -55,7 +78,7 @@ impl Source {
         let mut length = 0;
         loop {
             if length == self.buffer.len() {
-                self.buffer.resize(length * 2, 0);
+                self.buffer.resize((length * 2).max(FIRST_BUFFER), 0);
             }
             match file.read_at(&mut self.buffer[length..], length as u64) {
                 Ok(0) => return Ok(length),
@@ -72,15 +95,7 @@ impl Source {
 
     /// What the ledger says of the file's columns.
     pub fn coverage(&self) -> Vec<Coverage> {
-        let (state, reason) = match (&self.error, self.readings) {
-            (None, 0) => (CoverageState::Lost, "never read".to_owned()),
-            (None, _) => (CoverageState::Measured, String::new()),
-            (Some(error), 0) => (state_of(error), error.to_string()),
-            (Some(error), _) => (
-                CoverageState::Lost,
-                format!("{} of {} readings failed: {error}", self.failures, self.readings + self.failures),
-            ),
-        };
+        let (state, reason) = standing(self.readings, self.failures, self.error.as_ref(), "never read");
         let source = self.path.display().to_string();
         let entry = |metric: &&str| Coverage {
             metric: (*metric).to_owned(),
@@ -89,6 +104,18 @@ impl Source {
             reason: reason.clone(),
         };
         self.columns.iter().map(entry).collect()
+    }
+}
+
+/// What became of a run's readings, in the ledger's words; `unread` is why there was neither a reading nor a failure.
+pub fn standing(readings: u64, failures: u64, error: Option<&io::Error>, unread: &str) -> (CoverageState, String) {
+    match (error, readings) {
+        (None, 0) => (CoverageState::Lost, unread.to_owned()),
+        (None, _) => (CoverageState::Measured, String::new()),
+        (Some(error), 0) => (state_of(error), error.to_string()),
+        (Some(error), _) => {
+            (CoverageState::Lost, format!("{failures} of {} readings failed: {error}", readings + failures))
+        }
     }
 }
 
@@ -105,6 +132,7 @@ pub fn state_of(error: &io::Error) -> CoverageState {
 pub struct Counter {
     first: Option<i64>,
     last: i64,
+    below: u64,
 }
 
 impl Counter {
@@ -114,10 +142,16 @@ impl Counter {
         let reading = reading?;
         let first = *self.first.get_or_insert(reading);
         if reading < self.last.max(first) {
+            self.below += 1;
             return None;
         }
         self.last = reading;
         Some(reading - first)
+    }
+
+    /// How many readings stood below an earlier one, and so are null.
+    pub fn below(&self) -> u64 {
+        self.below
     }
 }
 
@@ -131,6 +165,8 @@ mod tests {
         let readings = [Some(10), Some(15), Some(3), None, Some(15), Some(20)];
         let told: Vec<_> = readings.map(|reading| counter.since_first(reading)).into();
         assert_eq!(told, [Some(0), Some(5), None, None, Some(5), Some(10)]);
+        // A reading that could not be taken is no step back.
+        assert_eq!(counter.below(), 1);
     }
 
     #[test]

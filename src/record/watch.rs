@@ -61,8 +61,8 @@ pub struct Watch<'a> {
 /// What a span used.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Sum of the processes' own CPU clocks.
-    pub clocks_ns: i64,
+    /// Sum of the processes' own CPU clocks; `None` where none could be read.
+    pub clocks_ns: Option<i64>,
     /// CPU time of the root process before it became the command.
     pub shim_cpu_ns: i64,
     /// By the kernel's accounting: all children that had been waited for at the end of the span.
@@ -121,7 +121,7 @@ impl<'a> Watch<'a> {
         let outcome = self.until_root_ends();
         let end_ns = self.clock.now_ns();
         self.gpus.stop();
-        self.host.sample(end_ns, self.journal);
+        self.host.sample_last(end_ns, self.journal);
         self.processes.sample(end_ns, self.journal);
         // What survivors use from here on is not the run's.
         let span = Span {

@@ -153,7 +153,7 @@ pub struct Coverage {
     pub state: CoverageState,
     /// The interface that was read, or would have been.
     pub source: String,
-    /// Why a value is missing; empty where none is.
+    /// Why values are missing, or what is to be known of them; empty where there is nothing to say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }

@@ -77,9 +77,9 @@ tables! {
         steal_ns: i64,
     }
 
-    /// One process of the run's tree, written once when first seen.
+    /// One process of the run's tree, written when first seen and again when its name changed.
     process: Process, ProcessBuffer {
-        /// When the process was first seen, nanoseconds since the run's start.
+        /// When the process was first seen under this name, nanoseconds since the run's start.
         t_ns: i64,
         /// Number of the process within the run; the root is 0.
         process: i64,

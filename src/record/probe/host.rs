@@ -98,7 +98,13 @@ impl HostProbe {
         }
     }
 
-    /// Takes one sample.
+    /// Takes the last sample: complete, cores included, whatever their number.
+    pub fn sample_last(&mut self, t_ns: i64, journal: &Journal) {
+        self.cores_next_ns = i64::MIN;
+        self.sample(t_ns, journal);
+    }
+
+    /// Takes one sample; the first has the cores, whatever their number.
     pub fn sample(&mut self, t_ns: i64, journal: &Journal) {
         let mut host = Host { t_ns, ..Host::default() };
         if let Some(stat) = self.stat.read(kernel::stat) {
@@ -216,7 +222,43 @@ impl HostProbe {
         for source in [&self.cgroup.cpu, &self.cgroup.memory, &self.cgroup.memory_stat] {
             coverage.extend(source.coverage().into_iter().map(explain_cgroup));
         }
+        for (metric, source, below) in self.steps_back() {
+            if below > 0 {
+                tell_steps_back(&mut coverage, metric, source, below);
+            }
+        }
         coverage
+    }
+
+    /// Every counter's column and file, and how many of its readings stood below an earlier one.
+    fn steps_back(&self) -> Vec<(&'static str, &Source, u64)> {
+        let (all, cpu) = (&self.counters, &self.counters.cpu);
+        let [pressure_cpu, pressure_memory, pressure_io] = &all.pressure;
+        let cores = |counter: fn(&CoreCounters) -> &Counter| self.cores.iter().map(|core| counter(core).below()).sum();
+        vec![
+            ("host.cpu_user_ns", &self.stat, cpu.user.below()),
+            ("host.cpu_system_ns", &self.stat, cpu.system.below()),
+            ("host.cpu_idle_ns", &self.stat, cpu.idle.below()),
+            ("host.cpu_iowait_ns", &self.stat, cpu.iowait.below()),
+            ("host.cpu_steal_ns", &self.stat, cpu.steal.below()),
+            ("host.context_switches", &self.stat, all.context_switches.below()),
+            ("core.busy_ns", &self.stat, cores(|core| &core.busy)),
+            ("core.idle_ns", &self.stat, cores(|core| &core.idle)),
+            ("core.iowait_ns", &self.stat, cores(|core| &core.iowait)),
+            ("core.steal_ns", &self.stat, cores(|core| &core.steal)),
+            ("host.swap_in_bytes", &self.vmstat, all.swap_in.below()),
+            ("host.swap_out_bytes", &self.vmstat, all.swap_out.below()),
+            ("host.major_faults", &self.vmstat, all.major_faults.below()),
+            ("host.disk_read_bytes", &self.diskstats, all.disk_read.below()),
+            ("host.disk_written_bytes", &self.diskstats, all.disk_written.below()),
+            ("host.network_received_bytes", &self.network, all.network_received.below()),
+            ("host.network_sent_bytes", &self.network, all.network_sent.below()),
+            ("host.pressure_cpu_ns", &self.pressure[0], pressure_cpu.below()),
+            ("host.pressure_memory_ns", &self.pressure[1], pressure_memory.below()),
+            ("host.pressure_io_ns", &self.pressure[2], pressure_io.below()),
+            ("host.cgroup_cpu_ns", &self.cgroup.cpu, all.cgroup_cpu.below()),
+            ("host.cgroup_throttled_ns", &self.cgroup.cpu, all.cgroup_throttled.below()),
+        ]
     }
 }
 
@@ -227,3 +269,18 @@ fn explain_cgroup(mut entry: Coverage) -> Coverage {
     }
     entry
 }
+
+/// A column with an entry of its own is marked there; of several columns under one entry only the one concerned.
+fn tell_steps_back(coverage: &mut Vec<Coverage>, metric: &str, source: &Source, below: u64) {
+    let reason = format!("the counter stood below an earlier reading {below} times; those readings are null");
+    if let Some(entry) = coverage.iter_mut().find(|entry| entry.metric == metric) {
+        entry.state = CoverageState::Lost;
+        entry.reason = if entry.reason.is_empty() { reason } else { format!("{}; {reason}", entry.reason) };
+    } else {
+        let source = source.path().display().to_string();
+        coverage.push(Coverage { metric: metric.to_owned(), state: CoverageState::Lost, source, reason });
+    }
+}
+
+#[cfg(test)]
+mod tests;

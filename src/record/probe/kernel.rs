@@ -152,6 +152,11 @@ pub fn network(text: &str) -> Option<Traffic> {
     Some(sum)
 }
 
+/// The name in /proc/PID/status, in which the kernel escapes line ends and backslashes.
+pub fn status_name(text: &str) -> Option<&str> {
+    text.strip_prefix("Name:\t")?.lines().next()
+}
+
 /// What /proc/PID/stat tells of a process's identity and state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {

@@ -1,0 +1,88 @@
+//! What became of the readings of processes.
+
+use std::io;
+
+use crate::record::source::standing;
+use crate::trace::run::{Coverage, CoverageState};
+
+const UNREAD: &str = "the run ended before the first reading";
+/// A peak is as fresh as its last reading, and of a process that ended in between there is none.
+const PEAKS: &str = "peaks are lower bounds: what grew after a process's last reading is not in them";
+
+/// Readings by what they are of. That a process vanished is no failure, and counts in none of them.
+#[derive(Default)]
+pub(super) struct Ledger {
+    /// Looks at who is there.
+    pub(super) walk: Tally,
+    pub(super) cpu: Tally,
+    pub(super) memory: Tally,
+    pub(super) io: Tally,
+}
+
+/// Readings of one kind.
+#[derive(Default)]
+pub(super) struct Tally {
+    read: u64,
+    failed: u64,
+    error: Option<io::Error>,
+}
+
+impl Tally {
+    pub(super) fn count<T>(&mut self, result: io::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                self.read += 1;
+                Some(value)
+            }
+            Err(error) => {
+                self.failed += 1;
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+
+    fn coverage(&self, metric: &str, source: &str) -> Coverage {
+        let (state, reason) = standing(self.read, self.failed, self.error.as_ref(), UNREAD);
+        Coverage { metric: metric.to_owned(), state, source: source.to_owned(), reason }
+    }
+}
+
+impl Ledger {
+    /// The lines for `process` and `process_sample`.
+    pub(super) fn coverage(&self) -> Vec<Coverage> {
+        let mut memory = self.memory.coverage("process_sample.memory", "/proc/PID/status");
+        if memory.state == CoverageState::Measured {
+            memory.reason = PEAKS.to_owned();
+        }
+        vec![
+            self.walk.coverage("process", "/proc"),
+            self.cpu.coverage("process_sample.cpu_ns", "process CPU clock"),
+            memory,
+            self.io.coverage("process_sample.io", "/proc/PID/io"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(results: impl IntoIterator<Item = io::Result<()>>) -> (CoverageState, String) {
+        let mut tally = Tally::default();
+        for result in results {
+            tally.count(result);
+        }
+        let entry = tally.coverage("process_sample.io", "/proc/PID/io");
+        (entry.state, entry.reason)
+    }
+
+    #[test]
+    fn the_states_tell_unread_measured_denied_and_lost_apart() {
+        let denied = || Err(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(told([]), (CoverageState::Lost, UNREAD.to_owned()));
+        assert_eq!(told([Ok(())]), (CoverageState::Measured, String::new()));
+        assert_eq!(told([denied()]), (CoverageState::Denied, "permission denied".to_owned()));
+        assert_eq!(told([Ok(()), denied(), Ok(())]).1, "1 of 3 readings failed: permission denied");
+    }
+}

@@ -1,0 +1,131 @@
+//! `shice record` on process trees: many processes, few descriptors, names that change, and strangers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may end so")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use common::{Bench, column, is_alive, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use polars::prelude::{DataType, col};
+use shice::trace::Run;
+use shice::trace::run::{Coverage, CoverageState};
+use shice::trace::tables::{Process, ProcessSample};
+
+const MIB: f64 = 1_048_576.0;
+
+/// Records a script every 10 ms (or as told), after `first` was done in the shell that becomes the recorder.
+fn record_after(bench: &Bench, first: &str, interval: &str, script: &str) -> Output {
+    let output = Command::new("sh")
+        .args(["-c", &format!("{first}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_shice"), "record", "--env", "e"])
+        .args(["--workload", "w", "--repeats", "1", "--interval", interval, "--", "sh", "-c", script])
+        .current_dir(bench.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    output
+}
+
+fn coverage(run: &Run, metric: &str) -> Coverage {
+    run.record.coverage.iter().find(|entry| entry.metric == metric).unwrap().clone()
+}
+
+/// Number and name of each row of the process table.
+fn names(run: &Run) -> Vec<(i64, String)> {
+    let frame = run.scan::<Process>().unwrap().unwrap();
+    let frame = frame.select([col("process").cast(DataType::Int64), col("name")]).collect().unwrap();
+    let (numbers, names) = (frame.column("process").unwrap().i64().unwrap(), frame.column("name").unwrap());
+    numbers.into_no_null_iter().zip(names.str().unwrap().iter().flatten().map(str::to_owned)).collect()
+}
+
+#[test]
+fn many_processes_one_after_the_other_use_up_no_descriptors() {
+    let bench = Bench::new();
+    let burn = "import time\nblock = bytearray(b'x') * (150 << 20)\nwhile time.process_time() < 0.5: pass";
+    fs::write(bench.path("burn.py"), burn).unwrap();
+    let script = "n=0; while [ $n -lt 300 ]; do n=$((n+1)); sleep 0.01; done; python3 burn.py";
+    record_after(&bench, "ulimit -n 64", "10ms", script);
+    let run = bench.only_run();
+    let seen = column::<Process>(&run, "process").into_iter().map(|process| process as i64).collect::<BTreeSet<_>>();
+    assert!(seen.len() > 200, "{} processes", seen.len());
+    let peak = column::<ProcessSample>(&run, "rss_peak_bytes").into_iter().fold(0.0, f64::max) / MIB;
+    assert!((150.0..190.0).contains(&peak), "{peak} MiB");
+    // What the short ones used after their last sample went unseen, so the kernel's account is the greater.
+    let cpu = run.record.cpu;
+    let rusage_s = (cpu.rusage_user_ns.unwrap() + cpu.rusage_system_ns.unwrap()) as f64 / 1e9;
+    let clocks_s = cpu.clocks_ns.unwrap() as f64 / 1e9;
+    assert!(clocks_s > 0.5 && clocks_s <= rusage_s + 0.02, "{clocks_s} against {rusage_s}");
+    for metric in ["process", "process_sample.cpu_ns", "process_sample.memory"] {
+        assert_eq!(coverage(&run, metric).state, CoverageState::Measured, "{:?}", coverage(&run, metric));
+    }
+}
+
+#[test]
+fn a_tree_of_many_processes_is_measured_whole_with_few_files_open() {
+    let bench = Bench::new();
+    let script = "n=0; while [ $n -lt 100 ]; do n=$((n+1)); sleep 1.2 & done; sleep 0.6; \
+                  ls /proc/$PPID/fd | wc -l > descriptors.txt; wait";
+    record_after(&bench, "ulimit -n 128", "100ms", script);
+    let run = bench.only_run();
+    let descriptors: u64 = fs::read_to_string(bench.path("descriptors.txt")).unwrap().trim().parse().unwrap();
+    assert!(descriptors < 110, "{descriptors} descriptors");
+    let mut processes: Vec<i64> = column::<ProcessSample>(&run, "rss_bytes")
+        .iter()
+        .zip(column::<ProcessSample>(&run, "process"))
+        .map(|(_, process)| process as i64)
+        .collect();
+    processes.sort_unstable();
+    processes.dedup();
+    assert!(processes.len() > 100, "memory of {} processes", processes.len());
+    assert_eq!(coverage(&run, "process_sample.memory").state, CoverageState::Measured);
+    assert_eq!(coverage(&run, "process_sample.io").state, CoverageState::Measured);
+}
+
+#[test]
+fn a_process_that_becomes_another_program_has_both_names() {
+    let bench = Bench::new();
+    record_after(&bench, ":", "10ms", "sleep 0.2; exec sleep 0.2");
+    let names = names(&bench.only_run());
+    let of_root: Vec<&str> = names.iter().filter(|(process, _)| *process == 0).map(|(_, name)| name.as_str()).collect();
+    assert!(of_root.ends_with(&["sh", "sleep"]), "{names:?}");
+}
+
+#[test]
+fn a_name_that_ends_within_a_character_hides_no_process() {
+    let bench = Bench::new();
+    record_after(&bench, ":", "10ms", "cp \"$(command -v sleep)\" ./a训练训练训练; ./a训练训练训练 0.3");
+    let run = bench.only_run();
+    let names = names(&run);
+    assert!(names.iter().any(|(_, name)| name.starts_with("a训练训练")), "{names:?}");
+    assert_eq!(coverage(&run, "process_sample.memory").state, CoverageState::Measured);
+}
+
+#[test]
+fn a_run_shorter_than_an_interval_tells_what_was_read_and_what_was_not() {
+    let bench = Bench::new();
+    record_after(&bench, ":", "5s", "exit 0");
+    let run = bench.only_run();
+    assert_eq!(coverage(&run, "process_sample.cpu_ns").state, CoverageState::Measured);
+    for metric in ["process_sample.memory", "process_sample.io"] {
+        let entry = coverage(&run, metric);
+        assert_eq!(entry.state, CoverageState::Lost);
+        assert_eq!(entry.reason, "the run ended before the first reading");
+    }
+}
+
+#[test]
+fn a_child_that_the_recorder_had_before_is_no_part_of_the_run() {
+    let bench = Bench::new();
+    let first = "sleep 30 >early.txt 2>&1 & echo $! > early.pid; sleep 0.05";
+    record_after(&bench, first, "10ms", "sleep 0.2");
+    let run = bench.only_run();
+    let pid: i32 = fs::read_to_string(bench.path("early.pid")).unwrap().trim().parse().unwrap();
+    assert!(is_alive(pid), "it is not the recorder's to end");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    assert!(run.record.survivors.is_empty());
+    assert!(!column::<Process>(&run, "pid").contains(&f64::from(pid)));
+}
