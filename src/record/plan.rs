@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::child::{self, CannotStart};
+use super::mask;
 use crate::trace::run::case_name;
 
 /// The shipped workloads, as `shice-workloads` knows them.
@@ -83,6 +84,7 @@ impl Plan {
                 request.interval
             );
         }
+        refuse_secrets(&request.settings)?;
         let cases = if request.command.is_empty() { shipped_cases(&request)? } else { vec![own_case(&request)?] };
         Ok(Self {
             environment: request.environment,
@@ -93,6 +95,23 @@ impl Plan {
             append: request.append,
         })
     }
+}
+
+/// Settings are published and name the case's folder: no place for a secret, which the sentence does not repeat either.
+fn refuse_secrets(settings: &[(String, String)]) -> Result<()> {
+    for (key, value) in settings {
+        if mask::is_secret_name(key) {
+            bail!(
+                "--set {key}=… looks like a secret, and settings are published; hand it on by an environment variable"
+            );
+        }
+        if mask::without_secrets(value) != *value {
+            bail!(
+                "the value of --set {key} looks like a secret or an address, and settings are published; leave it out"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn own_case(request: &Request) -> Result<Case> {
@@ -214,15 +233,25 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_only_sound_like_secrets_are_taken() {
+        for key in ["tokenizer", "max-tokens", "author"] {
+            let settings = vec![(key.to_owned(), "2.11.0".to_owned())];
+            assert!(Plan::new(Request { settings, ..request() }).is_ok(), "{key}");
+        }
+    }
+
+    #[test]
     fn each_thing_that_is_wrong_has_its_own_sentence() {
         type Change = fn(&mut Request);
-        let wrong: [(Change, &str); 8] = [
+        let wrong: [(Change, &str); 10] = [
             (|request| request.environment = " ".into(), "--env is empty"),
             (|request| request.environment = "a\nb".into(), "control character"),
             (|request| request.repeats = 0, "--repeats 0"),
             (|request| request.interval = Duration::from_millis(1), "out of range"),
             (|request| request.workloads = vec!["idle".into()], "shipped workload"),
             (|request| request.workloads.clear(), "needs one name"),
+            (|request| request.settings[0].0 = "hf-token".into(), "--set hf-token=… looks like a secret"),
+            (|request| request.settings[0].1 = "https://me:pw@host".into(), "the value of --set threads looks like"),
             (|request| request.command = vec!["no-such-command-anywhere".into()], "cannot find the command"),
             (|request| (request.command.clear(), request.workloads = vec!["resnet".into()]).0, "unknown workload"),
         ];
