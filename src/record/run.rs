@@ -63,7 +63,7 @@ pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk
     if record.outcome != Outcome::Finished {
         record.output_tail = output.iter().map(|line| desk.mask.text(line)).collect();
     }
-    let (coverage, bad_lines) = steps.close();
+    let (coverage, bad_lines) = steps.close(&journal);
     record.coverage.push(coverage);
     record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
     record.events.extend(bad_lines.into_iter().chain(journal.failure()));
