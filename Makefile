@@ -1,6 +1,6 @@
 # Two commands: `make report` measures this machine and writes a report, `make test` runs all tests.
 
-ENV ?= this-machine
+NAME ?= this-machine
 PYTHON ?= python3
 
 # One folder, one profile, one set of features for everything below. polars alone takes 23 minutes of CPU time to build,
@@ -14,22 +14,25 @@ SHICE := target/release/shice
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-report: build ## record a quick suite on this machine (ENV=name) and write its report to target/report
-	@rm -rf target/traces target/report
-	@# On the CPU, and on the first GPU where there is one.
+report: build ## record a quick suite on this machine (NAME=environment), write its report to target/report
+	@rm -rf target/traces.new
+	@# On the CPU, and on the first GPU where there is one. A run that failed is a result: it is rendered, then told.
 	@devices=$$(target/release/shice-workloads devices) && \
 	devices=$$(printf '%s' "$$devices" | tr -d '[]"' | cut -d , -f 1-2) && \
-	$(SHICE) record --env "$(ENV)" --out target/traces --repeats 3 --quick --device "$$devices" idle small-cnn
-	@$(SHICE) render target/traces --out target/report
-	@echo "The report is ready. Open file://$(CURDIR)/target/report/index.html"
+	recorded=0 && { $(SHICE) record --env "$(NAME)" --out target/traces.new --repeats 3 --quick --device "$$devices" \
+		idle small-cnn || recorded=$$?; } && \
+	{ test -d target/traces.new || exit $$recorded; } && \
+	rm -rf target/traces target/report && mv target/traces.new target/traces && \
+	$(SHICE) render target/traces --out target/report && \
+	echo "The report is ready. Open file://$(CURDIR)/target/report/index.html" && exit $$recorded
 
 test: libtorch target/python ## run all tests
 	PYTHON=$(PYTHON) cargo test $(BUILD) -- --include-ignored
 
 # The readers that the README shows, for the test that they read the traces.
 target/python: tests/readers.txt | tools
-	@rm -rf target/python.new && $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-		--target target/python.new --requirement tests/readers.txt
+	@rm -rf target/python.new && PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip install --quiet --disable-pip-version-check \
+		--only-binary=:all: --target target/python.new --requirement tests/readers.txt
 	@rm -rf target/python && mv target/python.new target/python && touch target/python
 
 site: build ## render the committed traces into site/

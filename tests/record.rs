@@ -8,8 +8,8 @@ use std::fs;
 use common::{Bench, column, is_alive, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use shice::trace::run::Outcome;
-use shice::trace::tables::{Host, Memory, Process, ProcessSample};
+use shice::trace::run::{CoverageState, Outcome};
+use shice::trace::tables::{Host, Memory, Process, ProcessSample, Step};
 
 fn relative_difference(a: f64, b: f64) -> f64 {
     (a - b).abs() / b
@@ -263,31 +263,53 @@ fn a_killed_recorder_leaves_a_trace_that_is_read_with_at_most_a_second_missing()
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
 
+/// All text of a file of a trace; columns of Parquet are compressed, so they are decoded.
+fn all_text(path: &std::path::Path) -> String {
+    use polars::prelude::{DataType, ParquetReader, SerReader};
+    if path.extension().is_none_or(|ending| ending != "parquet") {
+        return text(&fs::read(path).unwrap());
+    }
+    let frame = ParquetReader::new(fs::File::open(path).unwrap()).finish().unwrap();
+    let columns = frame.columns().iter().filter(|column| *column.dtype() == DataType::String);
+    let values =
+        columns.flat_map(|column| column.str().unwrap().iter().flatten().map(str::to_owned).collect::<Vec<_>>());
+    values.collect::<Vec<_>>().join("\n")
+}
+
 #[test]
-fn secrets_in_arguments_environment_and_output_do_not_reach_the_trace() {
+fn secrets_and_addresses_in_arguments_environment_and_output_do_not_reach_the_trace() {
     let bench = Bench::new();
-    let secret = "hf_PLANTEDplantedPLANTED0123456789";
-    let script = format!("echo token is {secret}; echo $MY_KEY; exit 1");
-    let arguments = [
-        "record",
-        "--env",
-        "e",
-        "--workload",
-        "w",
-        "--repeats",
-        "1",
-        "--",
-        "sh",
-        "-c",
-        &script,
-        "--password",
-        "planted-password",
+    let planted = [
+        "token is hf_PLANTEDplantedPLANTED0123456789",
+        "password: planted",
+        "{\"password\": \"planted\"}",
+        "Authorization: Bearer planted",
+        "https://me:planted@host/x",
+        "python train.py --hf-token planted --epochs 3",
+        "--opt=api_key=planted",
+        "Command '['train.py', '--token', 'planted']' failed",
+        "from 10.98.76.54 [fd00:9876::54]:1 at 0a:98:76:54:32:10",
     ];
+    let script = "for n in 1 2 3 4 5 6 7 8 9; do printf '%s\\n' \"$1\"; shift; done; echo $MY_KEY; printf '\\rstep 1\\rstep 2\\rpassword=planted'; exit 1";
+    let mut arguments =
+        vec!["record", "--env", "e", "--workload", "w", "--repeats", "1", "--", "sh", "-c", script, "sh"];
+    arguments.extend(planted);
+    arguments.extend(["-H", "Authorization: Bearer planted", "--password", "planted password", "--max-tokens", "10"]);
     bench.command(&arguments).env("MY_KEY", "sk-PLANTEDplantedPLANTED").output().unwrap();
-    assert!(!bench.only_run().record.output_tail.is_empty());
+
+    let run = bench.only_run();
+    assert_eq!(run.record.command[run.record.command.len() - 2..], ["--max-tokens", "10"]);
+    let tail = &run.record.output_tail;
+    assert!(tail.contains(&"{\"password\": \"***\"}".to_owned()), "{tail:?}");
+    assert!(tail.contains(&"from <ip> [<ip>]:1 at <mac>".to_owned()), "{tail:?}");
+    assert_eq!(tail.last().unwrap(), "password=***");
+    // Else nothing is looked at.
+    assert!(all_text(&run.dir.join("process.parquet")).lines().any(|name| name == "sh"));
     for path in bench.files("traces") {
-        let bytes = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
-        assert!(!bytes.to_lowercase().contains("planted"), "{}", path.display());
+        let found = all_text(&path).to_lowercase();
+        for secret in ["planted", "10.98.76", "fd00:9876", "0a:98:76"] {
+            assert!(!found.contains(secret), "{secret} in {}: {found}", path.display());
+        }
     }
 }
 
@@ -301,4 +323,33 @@ fn a_settings_label_makes_another_case_of_the_same_command() {
     let trace = bench.trace();
     let cases: Vec<String> = trace.environments[0].runs.iter().map(|run| run.record.case()).collect();
     assert_eq!(cases, ["w threads=1", "w threads=2"]);
+}
+
+#[test]
+fn a_secret_setting_is_refused_and_not_repeated() {
+    let bench = Bench::new();
+    for set in ["hf-token=planted", "url=https://me:planted@host"] {
+        let output = bench.shice(&["record", "--env", "e", "--workload", "w", "--set", set, "--", "true"]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        assert!(message.contains("looks like a secret") && !message.contains("planted"), "{message}");
+    }
+    assert!(!bench.path("traces").exists());
+}
+
+#[test]
+fn steps_with_odd_values_are_kept_and_lost_lines_show_in_the_ledger() {
+    let bench = Bench::new();
+    let script = "import json, os, time\nfile = open(os.environ['SHICE_STEPS'], 'a')\n\
+                  def tell(t_ns, **more): return json.dumps({'kind': 'step', 't_ns': t_ns, **more})\n\
+                  print(tell(time.monotonic_ns(), loss=float('nan'), samples=64.0), file=file)\n\
+                  print(tell(time.time_ns()), file=file)\n\
+                  file.write(tell(time.monotonic_ns(), samples=32))";
+    fs::write(bench.path("steps.py"), script).unwrap();
+    bench.record("exec python3 steps.py");
+    let run = bench.only_run();
+    assert_eq!(column::<Step>(&run, "samples"), [64.0, 32.0]);
+    let coverage = run.record.coverage.iter().find(|coverage| coverage.metric == "step").unwrap();
+    assert_eq!(coverage.state, CoverageState::Lost);
+    assert!(run.record.events.iter().any(|event| event.contains("time.monotonic_ns()")), "{:?}", run.record.events);
 }

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Bench, text, wait_until};
+use pulldown_cmark::{Event, Options, Parser};
 
 /// Every file below a folder with its bytes.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -109,12 +110,33 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let output = bench.shice(&["render"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut markdown = 0;
     for (name, bytes) in contents(&bench.path("site")) {
         if name.ends_with(".html") {
             let page = text(&bytes);
             assert!(!page.contains("<script") && !page.contains("<b onclick"), "{name}");
         }
+        if name.ends_with(".md") {
+            let page = text(&bytes);
+            assert!(!page.contains('\u{202e}'), "{name}");
+            // Within code signs stand as they are; what counts is how a reader of Markdown takes them.
+            let mut shown = String::new();
+            for event in Parser::new_ext(&page, Options::ENABLE_TABLES) {
+                match event {
+                    Event::Html(html) | Event::InlineHtml(html) => {
+                        let html = html.to_lowercase();
+                        assert!(!html.contains("script") && !html.contains("onerror"), "{name}: {html}");
+                    }
+                    Event::Text(text) | Event::Code(text) => shown.push_str(&text),
+                    _ => {}
+                }
+            }
+            markdown += 1;
+            assert!(shown.contains("<script>alert(1)</script> | `x`"), "{name}");
+            assert!(shown.contains("<img src=x onerror=alert(1)>"), "{name}");
+        }
     }
+    assert!(markdown >= 2, "{markdown} files of Markdown");
 }
 
 #[test]

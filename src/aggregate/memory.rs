@@ -10,28 +10,24 @@ use super::summary::{Metric, Quantity};
 use super::windows::{WINDOW_NS, longest_step_ns};
 use crate::trace::RunRecord;
 
-/// Reading PSS is costly (60 ms for 4 GB), so the recorder waits the longer the more it costs: a reading may stand for
-/// this long.
-const LONGEST_HOLD_NS: i64 = 60 * WINDOW_NS;
-
 /// Sums up the `memory` table.
 ///
 /// # Errors
 /// The table cannot be read.
 pub(super) fn pss(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let mut pss = Gauge::new(longest_step_ns(record.interval_ns).max(LONGEST_HOLD_NS));
-    let (mut peak, mut last) = (None, None);
+    let mut pss = Gauge::new(longest_step_ns(record.interval_ns));
+    let mut peak = None;
     each_row(table, ["t_ns"], [col("pss_bytes")], |[t], [bytes]| {
         pss.push(t, bytes);
         peak = greatest([peak, bytes].into_iter());
-        last = bytes.or(last);
     })?;
-    // No reading can be taken once the tree has gone: the last one stands until the run's end.
-    if let Some(end_ns) = record.duration_ns {
-        pss.push(end_ns, last);
-    }
     figures.set(Metric::MemoryPssPeak, peak);
-    figures.set_windows(Quantity::MemoryPss, pss.windows.full());
+    // Rare readings of a tree that moves would draw a curve of luck; the peak of the readings is still told.
+    let windows = pss.windows.full();
+    let seconds = record.duration_ns.unwrap_or_default() / WINDOW_NS;
+    if i64::try_from(windows.len()).unwrap_or(i64::MAX) * 2 >= seconds {
+        figures.set_windows(Quantity::MemoryPss, windows);
+    }
     Ok(())
 }
 
@@ -41,25 +37,26 @@ mod tests {
     use crate::aggregate::testing::{SECOND, frame, record};
     use crate::trace::tables::Memory;
 
-    #[test]
-    fn the_last_reading_stands_until_the_end_of_the_run() {
-        let rows = [(0, 100), (3, 300)];
-        let rows = rows.map(|(t, bytes)| Memory { t_ns: t * SECOND, pss_bytes: Some(bytes), ..Memory::default() });
+    fn windows(readings: &[(i64, i64)], duration_s: i64) -> Vec<(i64, f64)> {
+        let row =
+            |(t, bytes): &(i64, i64)| Memory { t_ns: t * SECOND / 2, pss_bytes: Some(*bytes), ..Memory::default() };
+        let record = RunRecord { duration_ns: Some(duration_s * SECOND), ..record() };
         let mut figures = Figures::default();
-        pss(frame(rows), &RunRecord { duration_ns: Some(5 * SECOND), ..record() }, &mut figures).unwrap();
-        let windows: Vec<f64> = figures.windows[&Quantity::MemoryPss].values().copied().collect();
-        assert_eq!(windows, [100.0, 100.0, 100.0, 300.0, 300.0]);
+        pss(frame(readings.iter().map(row)), &record, &mut figures).unwrap();
+        assert_eq!(figures.values[&Metric::MemoryPssPeak], 300.0);
+        figures.windows.remove(&Quantity::MemoryPss).unwrap_or_default().into_iter().collect()
     }
 
     #[test]
-    fn a_rare_reading_holds_until_the_next_but_not_for_ever() {
-        let readings = [(0, 100), (5, 300), (7, 200), (80, 250), (81, 250)];
-        let rows = readings.map(|(t, bytes)| Memory { t_ns: t * SECOND, pss_bytes: Some(bytes), ..Memory::default() });
-        let mut figures = Figures::default();
-        pss(frame(rows), &record(), &mut figures).unwrap();
-        assert_eq!(figures.values[&Metric::MemoryPssPeak], 300.0);
-        let windows: Vec<(i64, f64)> = figures.windows[&Quantity::MemoryPss].clone().into_iter().collect();
-        let right = [(0, 100.0), (1, 100.0), (2, 100.0), (3, 100.0), (4, 100.0), (5, 300.0), (6, 300.0), (80, 250.0)];
-        assert_eq!(windows, right);
+    fn frequent_readings_hold_until_the_next_one() {
+        // By hand: at 0.0, 1.0, 2.0, 3.0 and 4.0 s.
+        let readings = [(0, 100), (2, 300), (4, 200), (6, 200), (8, 200)];
+        assert_eq!(windows(&readings, 4), [(0, 100.0), (1, 300.0), (2, 200.0), (3, 200.0)]);
+    }
+
+    #[test]
+    fn rare_readings_have_a_peak_but_no_curve() {
+        let readings = [(0, 100), (2, 300), (16, 200)];
+        assert!(windows(&readings, 8).is_empty());
     }
 }

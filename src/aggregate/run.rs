@@ -67,6 +67,9 @@ fn totals(record: &RunRecord, figures: &mut Figures) {
     if let Some(windows) = figures.windows.get(&Quantity::RunCpu) {
         let mut shares: Vec<f64> = windows.values().copied().collect();
         figures.set(Metric::CpuUsageMax, quantile(&mut shares, 1.0));
-        figures.set(Metric::CpuUsageP95, quantile(&mut shares, 0.95));
+        // Of fewer windows the percentile would be the maximum by another name.
+        if shares.len() >= 20 {
+            figures.set(Metric::CpuUsageP95, quantile(&mut shares, 0.95));
+        }
     }
 }

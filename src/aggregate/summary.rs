@@ -229,6 +229,22 @@ metrics! {
 }
 
 impl CaseSummary {
+    /// Whether the case was told to use a GPU, or, where nobody told, used one.
+    pub fn uses_gpu(&self) -> bool {
+        match self.effective.get("device").or(self.settings.get("device")).map(String::as_str) {
+            Some(device) if device != "auto" => device.starts_with("cuda"),
+            _ => self
+                .metric(Metric::GpuMemoryOwnPeak)
+                .or(self.metric(Metric::GpuUtilisation))
+                .is_some_and(|figure| figure.max > 0.0),
+        }
+    }
+
+    /// Whether the workload's data were shortened.
+    pub fn is_quick(&self) -> bool {
+        self.settings.get("quick").is_some_and(|quick| quick == "true")
+    }
+
     /// The statistics of a metric, where it was measured.
     pub fn metric(&self, metric: Metric) -> Option<&MetricSummary> {
         self.metrics.iter().find(|summary| summary.metric == metric)

@@ -1,18 +1,19 @@
-//! A trace is meant to be published: takes secrets and personal names out of text before it is stored.
+//! A trace is meant to be published: takes secrets, addresses and personal names out of text before it is stored.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
+
+mod addresses;
+mod names;
+mod secrets;
+
+pub use names::is_secret_name;
 
 /// What stands in the place of a secret.
 const MASKED: &str = "***";
-
-/// Parts of an option's or variable's name that say that its value is secret.
-const SECRET_NAMES: [&str; 9] =
-    ["token", "secret", "password", "passwd", "api-key", "api_key", "apikey", "credential", "auth"];
-/// How well-known kinds of tokens begin.
-const SECRET_VALUES: [&str; 10] =
-    ["hf_", "ghp_", "gho_", "github_pat_", "glpat-", "sk-", "xoxb-", "AKIA", "ASIA", "eyJhbGci"];
-/// Shorter words are no tokens: `sk-learn` is none.
-const SECRET_VALUE_BYTES: usize = 16;
+/// Between the words of a command: no argument can hold it.
+const WORD_END: char = '\0';
 
 /// The names that this machine's user would not want to publish.
 #[derive(Clone, Debug, Default)]
@@ -40,86 +41,73 @@ impl Mask {
         Self { home: home.filter(|home| home.len() > 1), names: user.into_iter().chain(host).collect() }
     }
 
-    /// A command's words: values of secret options and variables, well-known tokens, home path, user and host name.
+    /// A command's words. They are read as one text, since a secret's name and its value may be words of their own.
     pub fn command(&self, words: &[String]) -> Vec<String> {
-        let mut next_is_secret = false;
-        let mut masked = Vec::with_capacity(words.len());
-        for word in words {
-            let hide = std::mem::replace(
-                &mut next_is_secret,
-                word.starts_with('-') && !word.contains('=') && is_secret_name(word),
-            );
-            masked.push(if hide { MASKED.to_owned() } else { self.text(word) });
-        }
-        masked
+        let joined: String = words.iter().flat_map(|word| [WORD_END.to_string(), word.clone()]).collect();
+        self.text(&joined).split(WORD_END).skip(1).map(str::to_owned).collect()
     }
 
-    /// Free text: a word of a command, a line of output.
+    /// Free text: a line of output, a value.
     pub fn text(&self, text: &str) -> String {
-        let words = text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';'));
-        let mut masked: String = words.map(mask_word).collect();
+        let mut masked = without_secrets(text);
         if let Some(home) = &self.home {
             masked = masked.replace(home.as_str(), "~");
         }
         self.names.iter().fold(masked, |text, (name, instead)| text.replace(name.as_str(), instead))
     }
-}
 
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRET_NAMES.iter().any(|part| name.contains(part))
-}
-
-fn mask_word(word: &str) -> String {
-    if let Some((name, value)) = word.split_once(['=', ':'])
-        && is_secret_name(name)
-        && !value.trim().is_empty()
-    {
-        let separator = &word[name.len()..=name.len()];
-        let end = value.trim_end_matches(|c: char| !c.is_whitespace());
-        return format!("{name}{separator}{MASKED}{end}");
+    /// Settings by their names: the value of a secret one is masked whole, others as text.
+    pub fn values(&self, values: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let masked = |(name, value): (&String, &String)| {
+            let hide = is_secret_name(name) && !secrets::is_harmless(value);
+            (self.text(name), if hide { MASKED.to_owned() } else { self.text(value) })
+        };
+        values.iter().map(masked).collect()
     }
-    match SECRET_VALUES.iter().find_map(|start| word.find(start)) {
-        Some(at) if word[at..].trim().len() >= SECRET_VALUE_BYTES => {
-            let secret = word[at..]
-                .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
-                .map_or("", |end| &word[at + end..]);
-            format!("{}{MASKED}{secret}", &word[..at])
+}
+
+/// Masks what is secret whoever the user is: secrets and addresses.
+pub fn without_secrets(text: &str) -> String {
+    let masked = replace(text, |text, at| secrets::find(text, at).map(|range| (range, MASKED)));
+    replace(&masked, addresses::find)
+}
+
+/// Puts something else in the place of whatever `find` finds at a position, or after it.
+fn replace(text: &str, find: impl Fn(&str, usize) -> Option<(Range<usize>, &'static str)>) -> String {
+    let (mut replaced, mut copied, mut at) = (String::with_capacity(text.len()), 0, 0);
+    while at < text.len() {
+        match find(text, at) {
+            Some((range, instead)) => {
+                replaced.push_str(&text[copied..range.start]);
+                replaced.push_str(instead);
+                copied = range.end;
+                at = range.end.max(at + 1);
+            }
+            None => at += 1,
         }
-        _ => word.to_owned(),
     }
+    replaced.push_str(&text[copied..]);
+    replaced
+}
+
+/// The byte before a position.
+fn byte_before(text: &str, at: usize) -> Option<u8> {
+    at.checked_sub(1).map(|before| text.as_bytes()[before])
+}
+
+/// Whether a word may begin here: not in the midst of another, though after an escape such as `\n` spelled out.
+fn begins_word(text: &str, at: usize) -> bool {
+    match byte_before(text, at) {
+        Some(byte) if byte.is_ascii_alphanumeric() => byte_before(text, at - 1) == Some(b'\\'),
+        _ => true,
+    }
+}
+
+/// Where a run of bytes that begins here ends.
+fn run_end(text: &str, at: usize, belongs: impl Fn(u8) -> bool) -> usize {
+    let bytes = text.as_bytes();
+    bytes[at..].iter().position(|byte| !belongs(*byte)).map_or(bytes.len(), |length| at + length)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mask() -> Mask {
-        Mask::new(Some("/home/alice".into()), Some("alice".into()), Some("lab-gpu-7".into()))
-    }
-
-    #[test]
-    fn values_of_secret_options_are_masked_in_every_spelling() {
-        let words: Vec<String> =
-            ["train.py", "--hf-token", "abc", "--password=x", "API_KEY=y", "--epochs", "3", "--token"]
-                .map(String::from)
-                .into();
-        let masked = mask().command(&words);
-        assert_eq!(
-            masked,
-            ["train.py", "--hf-token", "***", "--password=***", "API_KEY=***", "--epochs", "3", "--token"]
-        );
-    }
-
-    #[test]
-    fn well_known_tokens_are_masked_wherever_they_stand() {
-        let text = mask().text("login hf_abcdefghijklmnopqrst done, url=https://x/?k=ghp_0123456789abcdefXYZ&b=1");
-        assert_eq!(text, "login *** done, url=https://x/?k=***&b=1");
-        assert_eq!(mask().text("sk-learn and scikit"), "sk-learn and scikit");
-    }
-
-    #[test]
-    fn home_user_and_host_do_not_reach_the_trace() {
-        assert_eq!(mask().text("/home/alice/data on lab-gpu-7 by alice"), "~/data on <host> by <user>");
-    }
-}
+mod tests;

@@ -11,8 +11,10 @@ use super::progress::Progress;
 
 /// Lines kept of both streams together.
 const KEPT_LINES: usize = 200;
-/// A line longer than this is kept in part.
+/// Of a longer line the last bytes are kept.
 const KEPT_LINE_BYTES: usize = 2000;
+/// Words left out where the beginning of a line was let go.
+const CUT_WORDS: usize = 3;
 
 /// The last lines of a run's output.
 #[derive(Debug, Default)]
@@ -26,9 +28,7 @@ impl Tail {
         self.lines.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default()
     }
 
-    fn keep(&self, line: &[u8]) {
-        let end = line.len().min(KEPT_LINE_BYTES);
-        let text = String::from_utf8_lossy(&line[..end]).trim_end().to_owned();
+    fn keep(&self, text: String) {
         if let Ok(mut lines) = self.lines.lock() {
             if lines.len() == KEPT_LINES {
                 lines.pop_front();
@@ -40,7 +40,7 @@ impl Tail {
     /// Copies a stream to `out` until it ends, or all who hold it have closed it.
     pub fn copy(&self, mut stream: impl Read, mut out: impl FnMut(&[u8])) {
         let mut chunk = [0; 16 * 1024];
-        let mut line: Vec<u8> = Vec::new();
+        let mut line = Line::default();
         loop {
             match stream.read(&mut chunk) {
                 Ok(0) => break,
@@ -52,22 +52,89 @@ impl Tail {
                 Err(_) => break,
             }
         }
-        if !line.is_empty() {
-            self.keep(&line);
+        let last = line.take();
+        if !last.is_empty() {
+            self.keep(last);
         }
     }
 
-    fn split(&self, chunk: &[u8], line: &mut Vec<u8>) {
-        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
-            // Bounded even for output without a line end.
-            let room = KEPT_LINE_BYTES.saturating_sub(line.len());
-            line.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.ends_with(b"\n") {
-                self.keep(line);
-                line.clear();
+    fn split(&self, chunk: &[u8], line: &mut Line) {
+        for piece in chunk.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            match piece.split_last() {
+                Some((b'\n', piece)) => {
+                    line.push(piece);
+                    self.keep(line.take());
+                }
+                Some((b'\r', piece)) => {
+                    line.push(piece);
+                    line.update();
+                }
+                _ => line.push(piece),
             }
         }
     }
+}
+
+/// A line as it comes, bounded even for output without a line end.
+#[derive(Debug, Default)]
+struct Line {
+    bytes: Vec<u8>,
+    /// Whether the line's beginning was let go.
+    cut: bool,
+    /// What the line said when it was last written over: a progress bar is one line, as on a terminal.
+    shown: String,
+}
+
+impl Line {
+    /// Keeps the end: that is where an error stands.
+    fn push(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+        if self.bytes.len() > 2 * KEPT_LINE_BYTES {
+            self.bytes.drain(..self.bytes.len() - KEPT_LINE_BYTES);
+            self.cut = true;
+        }
+    }
+
+    /// Ends what the next update will write over.
+    fn update(&mut self) {
+        let text = self.text();
+        if !text.is_empty() {
+            self.shown = text;
+        }
+        self.bytes.clear();
+        self.cut = false;
+    }
+
+    /// Ends the line.
+    fn take(&mut self) -> String {
+        self.update();
+        std::mem::take(&mut self.shown)
+    }
+
+    fn text(&self) -> String {
+        let start = self.bytes.len().saturating_sub(KEPT_LINE_BYTES);
+        let text = without_colours(&String::from_utf8_lossy(&self.bytes[start..]));
+        let text = text.trim_end();
+        if start == 0 && !self.cut {
+            return text.to_owned();
+        }
+        // A name that was cut off may have told that what follows is secret: `Authorization: Bearer …`.
+        let mut words = text.char_indices().filter(|(_, letter)| letter.is_whitespace());
+        let begin = words.nth(CUT_WORDS - 1).map_or(0, |(at, _)| at);
+        format!("…{}", &text[begin..])
+    }
+}
+
+/// Leaves out a terminal's control sequences, `ESC [ … letter`: they would part a name from its value.
+fn without_colours(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let parameters = piece.find(|c: char| !matches!(c, ' '..='?')).unwrap_or(piece.len());
+        let end = piece[parameters..].chars().next().filter(char::is_ascii).map_or(0, char::len_utf8);
+        plain.push_str(&piece[parameters + end..]);
+    }
+    plain
 }
 
 /// How long the recorder waits for streams that somebody outside the run still holds open.
@@ -147,6 +214,35 @@ mod tests {
         let (tail, text) = (Tail::default(), [vec![0xff; 100_000], b"\nafter\n".to_vec()].concat());
         tail.copy(text.as_slice(), |_| ());
         assert_eq!(tail.lines().len(), 2);
-        assert!(tail.lines()[0].len() <= 3 * KEPT_LINE_BYTES);
+        assert!(tail.lines()[0].len() <= 3 * KEPT_LINE_BYTES + "…".len());
+    }
+
+    fn kept(text: &str) -> Vec<String> {
+        let tail = Tail::default();
+        tail.copy(text.as_bytes(), |_| ());
+        tail.lines()
+    }
+
+    #[test]
+    fn a_progress_bar_is_one_line_and_what_comes_after_it_is_kept() {
+        let bar: String = (0..=1000).map(|n| format!("\r{n}/1000 |####|")).collect();
+        assert_eq!(kept(&format!("start\n{bar}\nerror\n")), ["start", "1000/1000 |####|", "error"]);
+        assert_eq!(kept(&format!("{bar}\r\nerror\r\n\r\nend\r")), ["1000/1000 |####|", "error", "", "end"]);
+        assert_eq!(kept(&format!("{bar}\rCUDA out of memory")), ["CUDA out of memory"]);
+    }
+
+    #[test]
+    fn of_a_long_line_the_end_is_kept_but_no_value_whose_name_was_cut_off() {
+        let words = "word ".repeat(2000);
+        let line = &kept(&format!("{words}the error\n"))[0];
+        assert!(line.starts_with("… word") && line.ends_with("the error") && line.len() <= KEPT_LINE_BYTES);
+        let tail = "x".repeat(KEPT_LINE_BYTES - 10);
+        assert!(!kept(&format!("{words}Authorization: Bearer SECRET a b {tail}\n"))[0].contains("SECRET"));
+    }
+
+    #[test]
+    fn colours_are_left_out() {
+        assert_eq!(kept("\x1b[1;31mpassword\x1b[0m: X\x1b[K\n"), ["password: X"]);
+        assert_eq!(kept("\x1b[\n\x1b[3密\n"), ["", "密"]);
     }
 }

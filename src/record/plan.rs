@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::child::{self, CannotStart};
+use super::mask;
 use crate::trace::run::case_name;
 
 /// The shipped workloads, as `shice-workloads` knows them.
@@ -83,6 +84,7 @@ impl Plan {
                 request.interval
             );
         }
+        refuse_secrets(&request.settings)?;
         let cases = if request.command.is_empty() { shipped_cases(&request)? } else { vec![own_case(&request)?] };
         if let Some(twice) =
             cases.iter().enumerate().find(|(n, case)| cases[..*n].iter().any(|other| other.name() == case.name()))
@@ -100,6 +102,23 @@ impl Plan {
     }
 }
 
+/// Settings are published and name the case's folder: no place for a secret, which the sentence does not repeat either.
+fn refuse_secrets(settings: &[(String, String)]) -> Result<()> {
+    for (key, value) in settings {
+        if mask::is_secret_name(key) {
+            bail!(
+                "--set {key}=… looks like a secret, and settings are published; hand it on by an environment variable"
+            );
+        }
+        if mask::without_secrets(value) != *value {
+            bail!(
+                "the value of --set {key} looks like a secret or an address, and settings are published; leave it out"
+            );
+        }
+    }
+    Ok(())
+}
+
 fn own_case(request: &Request) -> Result<Case> {
     let [workload] = request.workloads.as_slice() else {
         bail!("a command of your own needs one name: --workload NAME -- COMMAND…");
@@ -111,7 +130,7 @@ fn own_case(request: &Request) -> Result<Case> {
     if workload.trim().is_empty() || workload.contains(|c: char| c.is_control() || c == '=') {
         bail!("--workload {workload:?} is no name; use a word such as --workload resnet50");
     }
-    if request.quick {
+    if request.quick || request.settings.iter().any(|(key, _)| key == "quick") {
         bail!("--quick shortens the shipped workloads; leave it out for a command of your own");
     }
     let program = child::resolve(&request.command[0])?;
@@ -220,9 +239,17 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_only_sound_like_secrets_are_taken() {
+        for key in ["tokenizer", "max-tokens", "author"] {
+            let settings = vec![(key.to_owned(), "2.11.0".to_owned())];
+            assert!(Plan::new(Request { settings, ..request() }).is_ok(), "{key}");
+        }
+    }
+
+    #[test]
     fn each_thing_that_is_wrong_has_its_own_sentence() {
         type Change = fn(&mut Request);
-        let wrong: [(Change, &str); 9] = [
+        let wrong: [(Change, &str); 11] = [
             (|request| request.environment = " ".into(), "--env is empty"),
             (|request| request.environment = "a\nb".into(), "control character"),
             (|request| request.repeats = 0, "--repeats 0"),
@@ -230,6 +257,8 @@ mod tests {
             (|request| request.workloads = vec!["idle".into()], "shipped workload"),
             (|request| request.workloads = vec!["w a=1".into()], "is no name"),
             (|request| request.workloads.clear(), "needs one name"),
+            (|request| request.settings[0].0 = "hf-token".into(), "--set hf-token=… looks like a secret"),
+            (|request| request.settings[0].1 = "https://me:pw@host".into(), "the value of --set threads looks like"),
             (|request| request.command = vec!["no-such-command-anywhere".into()], "cannot find the command"),
             (|request| (request.command.clear(), request.workloads = vec!["resnet".into()]).0, "unknown workload"),
         ];

@@ -68,11 +68,11 @@ pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk
     }
 
     record.cpu = cpu_totals(&span, used_before.as_ref());
-    record.effective.clone_from(steps.settings());
     if record.outcome != Outcome::Finished {
         record.output_tail = output.iter().map(|line| desk.mask.text(line)).collect();
     }
-    let (coverage, bad_lines) = steps.close();
+    let (coverage, bad_lines) = steps.close(&journal);
+    record.effective = desk.mask.values(steps.settings());
     record.coverage.push(coverage);
     record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
     record.events.extend(bad_lines.into_iter().chain(journal.failure()));

@@ -103,6 +103,10 @@ pub(crate) struct Finding {
 /// All findings of a case.
 pub(crate) fn of_case(summary: &EnvironmentSummary, case: &CaseSummary) -> Vec<Finding> {
     let held = |rule: &'static Rule| {
+        // What others do on a GPU is no finding on a case that does not use one.
+        if matches!(rule.measure, Measure::Of(Metric::GpuUtilisation)) && !case.uses_gpu() {
+            return None;
+        }
         let evidence = measure(rule.measure, summary, case)?;
         rule.holds(evidence.value).then_some(Finding { rule, evidence })
     };
@@ -114,7 +118,8 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
     match measure {
         Measure::Of(metric) => case.metric(metric).map(|figure| over_runs(metric.unit(), figure, 1.0)),
         Measure::MemoryOfLimit => {
-            let peak = case.metric(Metric::MemoryPssPeak).or(case.metric(Metric::MemorySumOfPeaks))?;
+            // An upper bound, so that "ample" holds for whatever the memory really was.
+            let peak = case.metric(Metric::MemorySumOfPeaks)?;
             let limit = summary.limits.memory_bytes as f64;
             (limit > 0.0).then(|| over_runs(Unit::Ratio, peak, limit))
         }

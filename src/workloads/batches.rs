@@ -34,7 +34,7 @@ impl Images {
     }
 
     /// One epoch: each image once, shuffled, in batches of `size`; the last batch holds what is left.
-    pub(crate) fn shuffled(&self, size: u32, device: Device) -> Result<impl Iterator<Item = Result<Batch>>> {
+    pub(crate) fn shuffled(&self, size: u32) -> Result<impl Iterator<Item = Result<Batch>>> {
         let order = Tensor::f_randperm(i64::from(self.count), (Kind::Int64, Device::Cpu))?;
         let size = size.max(1);
         Ok((0..self.count.div_ceil(size)).map(move |batch| {
@@ -42,11 +42,22 @@ impl Images {
             let samples = size.min(self.count - start);
             let chosen = order.f_narrow(0, i64::from(start), i64::from(samples))?;
             Ok(Batch {
-                pixels: self.pixels.f_index_select(0, &chosen)?.f_to_device(device)?,
-                labels: self.labels.f_index_select(0, &chosen)?.f_to_device(device)?,
+                pixels: self.pixels.f_index_select(0, &chosen)?,
+                labels: self.labels.f_index_select(0, &chosen)?,
                 samples,
             })
         }))
+    }
+}
+
+impl Batch {
+    /// The batch on a device. On a GPU the copy waits for the work before it, so this is no time spent on data.
+    pub(crate) fn to_device(&self, device: Device) -> Result<Self> {
+        Ok(Self {
+            pixels: self.pixels.f_to_device(device)?,
+            labels: self.labels.f_to_device(device)?,
+            samples: self.samples,
+        })
     }
 }
 
@@ -57,7 +68,7 @@ mod tests {
     #[test]
     fn an_epoch_holds_each_image_once_and_the_rest_in_a_smaller_batch() {
         let images = Images::random(10).unwrap();
-        let batches: Vec<Batch> = images.shuffled(4, Device::Cpu).unwrap().map(Result::unwrap).collect();
+        let batches: Vec<Batch> = images.shuffled(4).unwrap().map(Result::unwrap).collect();
         assert_eq!(batches.iter().map(|batch| batch.samples).collect::<Vec<_>>(), [4, 4, 2]);
 
         // Noise never repeats, so the sorted first pixels tell which images were there.
@@ -69,14 +80,14 @@ mod tests {
     #[test]
     fn each_epoch_has_an_order_of_its_own() {
         let images = Images::random(64).unwrap();
-        let epoch = || images.shuffled(64, Device::Cpu).unwrap().next().unwrap().unwrap().pixels;
+        let epoch = || images.shuffled(64).unwrap().next().unwrap().unwrap().pixels;
         assert_ne!(epoch(), epoch());
     }
 
     #[test]
     fn labels_follow_their_images() {
         let images = Images::random(32).unwrap();
-        for batch in images.shuffled(5, Device::Cpu).unwrap().map(Result::unwrap) {
+        for batch in images.shuffled(5).unwrap().map(Result::unwrap) {
             for sample in 0..i64::from(batch.samples) {
                 let same = images.pixels.eq_tensor(&batch.pixels.select(0, sample)).flatten(1, -1).all_dim(1, false);
                 let image = same.to_kind(Kind::Int).argmax(0, false).int64_value(&[]);

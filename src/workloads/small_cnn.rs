@@ -94,12 +94,12 @@ fn train(training: &mut Training, images: &Images, epochs: u32, batch_size: u32,
     let mut step = 0;
     let mut last_loss = None;
     for epoch in 0..epochs {
-        let mut batches = images.shuffled(batch_size, training.device)?;
+        let mut batches = images.shuffled(batch_size)?;
         loop {
             let asked = Instant::now();
             let Some(batch) = batches.next().transpose()? else { break };
             let data_wait_ns = u64::try_from(asked.elapsed().as_nanos())?;
-            last_loss = Some(training.step(&batch)?);
+            last_loss = Some(training.step(&batch.to_device(training.device)?)?);
             steps.step(TRAIN, Step { epoch, step, samples: batch.samples, data_wait_ns })?;
             step += 1;
         }
@@ -149,7 +149,7 @@ mod tests {
         let images = Images::random(8).unwrap();
         let losses: Vec<f64> = (0..12)
             .map(|_| {
-                let batch = images.shuffled(8, Device::Cpu).unwrap().next().unwrap().unwrap();
+                let batch = images.shuffled(8).unwrap().next().unwrap().unwrap();
                 training.step(&batch).unwrap().double_value(&[])
             })
             .collect();

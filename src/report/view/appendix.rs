@@ -21,8 +21,8 @@ const RUN_COLUMNS: [Metric; 7] = [
     Metric::GpuMemoryPeak,
 ];
 
-/// Workloads that `shice record` knows by name.
-const BUILT_IN: [&str; 4] = ["idle", "small-cnn", "resnet50-cifar10", "llama2-finetune"];
+/// How the commands of the shipped workloads begin.
+const SHIPPED_PROGRAM: &str = "shice-workloads";
 
 /// What `shice record` takes where nothing is said.
 const DEFAULT_INTERVAL_NS: i64 = 100_000_000;
@@ -179,7 +179,7 @@ fn cost(case: &CaseSummary) -> Cost {
 
 /// The `shice record` line that records the case again.
 fn reproduce(environment: &str, case: &CaseSummary) -> String {
-    let mut words = vec!["shice".to_owned(), "record".to_owned(), "--env".to_owned(), environment.to_owned()];
+    let mut words = vec!["shice".to_owned(), "record".to_owned(), format!("--env={environment}")];
     for (key, value) in &case.settings {
         match key.as_str() {
             "device" => words.extend(["--device".to_owned(), value.clone()]),
@@ -191,7 +191,7 @@ fn reproduce(environment: &str, case: &CaseSummary) -> String {
     if let Some(run) = case.runs.first().filter(|run| run.interval_ns != DEFAULT_INTERVAL_NS) {
         words.extend(["--interval".to_owned(), format!("{}ms", format::plain(run.interval_ns as f64 / 1e6))]);
     }
-    if BUILT_IN.contains(&case.workload.as_str()) {
+    if case.command.first().is_some_and(|program| program == SHIPPED_PROGRAM) {
         words.push(case.workload.clone());
     } else {
         words.extend(["--workload".to_owned(), case.workload.clone(), "--".to_owned()]);

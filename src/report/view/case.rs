@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::charts;
 use super::finding::{self, FindingView};
-use crate::aggregate::summary::{CaseSummary, Metric, MetricSummary};
+use crate::aggregate::summary::{CaseSummary, MetricSummary};
 use crate::report::chart::Chart;
 use crate::report::context::Context;
 use crate::report::escape;
@@ -37,17 +37,6 @@ struct Figure {
 struct ChartView {
     path: String,
     description: String,
-}
-
-/// Whether a case belongs to the section of GPU results: it was told to use one, or, where nobody told, one was used.
-pub(super) fn uses_gpu(case: &CaseSummary) -> bool {
-    match case.effective.get("device").or(case.settings.get("device")).map(String::as_str) {
-        Some(device) if device != "auto" => device.starts_with("cuda"),
-        _ => case
-            .metric(Metric::GpuMemoryOwnPeak)
-            .or(case.metric(Metric::GpuUtilisation))
-            .is_some_and(|figure| figure.max > 0.0),
-    }
 }
 
 /// What the ledger says of a GPU that was not measured.
@@ -95,7 +84,11 @@ fn row(context: &Context<'_>, figure: &MetricSummary) -> Result<Figure> {
         label: context.label(figure.metric)?,
         mean: scale.text(figure.mean),
         range: context.range(figure)?,
-        interval: figure.ci95.map_or_else(|| ABSENT.to_owned(), |interval| scale.interval(interval)),
+        // Runs that all gave the same have an interval without width, which tells nothing.
+        interval: figure
+            .ci95
+            .filter(|_| figure.min < figure.max)
+            .map_or_else(|| ABSENT.to_owned(), |interval| scale.interval(interval)),
         n: figure.n,
     })
 }

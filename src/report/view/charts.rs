@@ -9,7 +9,7 @@ use crate::report::chart::course::{self, CourseChart, Series};
 use crate::report::chart::{Chart, Drawing};
 use crate::report::context::Context;
 use crate::report::findings::BUSY_CORE;
-use crate::report::format::{self, Scale};
+use crate::report::format::Scale;
 
 /// A chart of courses: its name in files and phrases, its unit, and what it shows.
 struct Kind {
@@ -109,10 +109,9 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
     for course in courses {
         words.gpu = gpu(course.quantity);
         words.label = context.words.fill(&format!("quantity.{}", quantity(course.quantity)), &words)?;
-        let finite = course.points.iter().filter(|point| point.mean.is_finite());
-        words.mean = scale.text(finite.clone().map(|point| point.mean).sum::<f64>() / finite.count().max(1) as f64);
         if let Some(peak) = course::peak(course) {
-            (words.peak, words.at) = (scale.text(peak.mean), format::value(Unit::Second, peak.t_s));
+            let window = peak.t_s.floor();
+            (words.peak, words.at) = (scale.text(peak.mean), format!("{window}–{} s", window + 1.0));
         }
         items.push(context.words.fill("chart.item", &words)?);
         series.push(Series { label: words.label.clone(), course });
@@ -153,9 +152,7 @@ fn draw_cores(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
     words.items = context.words.list(&shares)?;
     let chart = CoreChart {
         title: context.words.fill("chart.cores.title", &words)?,
-        subtitle: context
-            .words
-            .fill(if words.n > 1 { "chart.cores.subtitle.many" } else { "chart.subtitle.one" }, &words)?,
+        subtitle: context.words.fill(cores_subtitle(case, words.n), &words)?,
         x: context.words.get("chart.core")?.to_owned(),
         cores: &case.cores,
         threshold: BUSY_CORE,
@@ -197,6 +194,14 @@ fn subtitle(case: &CaseSummary, n: usize) -> &'static str {
         (0, _) => "chart.subtitle.unfinished",
         (_, 1) => "chart.subtitle.one",
         _ => "chart.subtitle.many",
+    }
+}
+
+fn cores_subtitle(case: &CaseSummary, n: usize) -> &'static str {
+    match (case.finished(), n) {
+        (0, _) => "chart.cores.subtitle.unfinished",
+        (_, 1) => "chart.cores.subtitle.one",
+        _ => "chart.cores.subtitle.many",
     }
 }
 

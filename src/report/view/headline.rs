@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{CaseSentence, finding};
-use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric};
+use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric, MetricSummary};
 use crate::report::context::Context;
 use crate::report::escape;
 
@@ -57,31 +57,38 @@ pub(crate) fn key_figures(context: &Context<'_>) -> Result<Vec<(String, String)>
         (context.words.get("case")?.to_owned(), escape::line(&case.name)),
         (context.words.get("finished")?.to_owned(), case.finished().to_string()),
     ];
-    for figure in FIGURES.iter().filter_map(|metric| case.metric(*metric)) {
+    for figure in figures(case) {
         rows.push((context.label(figure.metric)?, context.mean(figure)));
     }
     Ok(rows)
 }
 
-/// The case that stands for the environment: the finished one with the most CPU time, idling aside.
+/// Figures of a case; those of a GPU only where it uses one.
+fn figures(case: &CaseSummary) -> impl Iterator<Item = &MetricSummary> {
+    let of_gpu = |metric: Metric| matches!(metric, Metric::GpuUtilisation | Metric::GpuMemoryPeak);
+    FIGURES.iter().filter(move |metric| case.uses_gpu() || !of_gpu(**metric)).filter_map(|metric| case.metric(*metric))
+}
+
+/// The case that stands for the environment: a busy one before one that idles, on a GPU before one that is not, then the
+/// one with the most CPU time.
 fn leading(summary: &EnvironmentSummary) -> Option<&CaseSummary> {
     let weight = |case: &CaseSummary| {
-        let busy = case.workload != "idle";
-        (busy, case.metric(Metric::CpuTime).or(case.metric(Metric::Duration)).map_or(0.0, |figure| figure.mean))
+        let kind = (case.workload != "idle", case.uses_gpu());
+        (kind, case.metric(Metric::CpuTime).or(case.metric(Metric::Duration)).map_or(0.0, |figure| figure.mean))
     };
     let finished = summary.cases.iter().filter(|case| case.finished() > 0);
     finished.reduce(|best, case| {
-        let ((best_busy, best_time), (busy, time)) = (weight(best), weight(case));
-        if (busy, time) > (best_busy, best_time) { case } else { best }
+        let ((best_kind, best_time), (kind, time)) = (weight(best), weight(case));
+        if (kind, time) > (best_kind, best_time) { case } else { best }
     })
 }
 
 fn sentence(context: &Context<'_>, case: &CaseSummary, phrase: &str) -> Result<String> {
-    let mut figures = Vec::new();
-    for figure in FIGURES.iter().filter_map(|metric| case.metric(*metric)) {
+    let mut clauses = Vec::new();
+    for figure in figures(case) {
         let clause = Clause { limit: context.wholes().limit, n: figure.n };
         let label = context.words.fill(&format!("clause.{}", figure.metric.key()), &clause)?;
-        figures.push(format!("{label}{}", context.mean(figure)));
+        clauses.push(format!("{label}{}", context.mean(figure)));
     }
     let found = finding::build(context, case)?;
     let comma = context.words.get("comma")?;
@@ -93,10 +100,10 @@ fn sentence(context: &Context<'_>, case: &CaseSummary, phrase: &str) -> Result<S
         case: escape::text(&case.name),
         environment: escape::text(&context.summary.name),
         n: case.finished(),
-        figures: figures.join(comma),
+        figures: clauses.join(comma),
         verdicts: shorts(false),
         cautions: shorts(true),
-        quick: case.settings.get("quick").is_some_and(|quick| quick == "true"),
+        quick: case.is_quick(),
     };
     context.words.fill(phrase, &sentence)
 }

@@ -51,7 +51,7 @@ pub(super) fn build(context: &Context<'_>) -> Result<Method> {
     Ok(Method {
         cases: cases.iter().map(|case| case_method(context, case)).collect::<Result<_>>()?,
         intervals: context.words.list(&intervals)?,
-        quick: cases.iter().filter(|case| is_quick(case)).map(quick).collect(),
+        quick: cases.iter().filter(|case| case.is_quick()).map(quick).collect(),
         metrics: metrics(context)?,
     })
 }
@@ -71,10 +71,6 @@ fn case_method(context: &Context<'_>, case: &CaseSummary) -> Result<CaseMethod> 
 /// A command line that a shell would read the same way.
 pub(super) fn command(words: &[String]) -> String {
     words.iter().map(|word| escape::shell(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn is_quick(case: &CaseSummary) -> bool {
-    case.settings.get("quick").is_some_and(|quick| quick == "true")
 }
 
 fn quick(case: &CaseSummary) -> Quick {

@@ -84,7 +84,7 @@ struct CaseSentence {
 pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
     let summary = context.summary;
     let mut charts = Vec::new();
-    let (on_gpu, on_cpu): (Vec<_>, Vec<_>) = summary.cases.iter().partition(|case| case::uses_gpu(case));
+    let (on_gpu, on_cpu): (Vec<_>, Vec<_>) = summary.cases.iter().partition(|case| case.uses_gpu());
     let levels = levels::build(context)?;
     let section = sections(levels.is_some());
     let view = ReportView {
