@@ -99,7 +99,7 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
         "--env",
         name,
         "--workload",
-        "<b onclick>w</b>",
+        "<img onerror>",
         "--repeats",
         "1",
         "--",
@@ -114,7 +114,7 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
     for (name, bytes) in contents(&bench.path("site")) {
         if name.ends_with(".html") {
             let page = text(&bytes);
-            assert!(!page.contains("<script") && !page.contains("<b onclick"), "{name}");
+            assert!(!page.contains("<script") && !page.contains("<img onerror"), "{name}");
         }
         if name.ends_with(".md") {
             let page = text(&bytes);
@@ -133,7 +133,7 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
             }
             markdown += 1;
             assert!(shown.contains("<script>alert(1)</script> | `x`"), "{name}");
-            assert!(shown.contains("<img src=x onerror=alert(1)>"), "{name}");
+            assert!(shown.contains("<img onerror>"), "{name}");
         }
     }
     assert!(markdown >= 2, "{markdown} files of Markdown");
