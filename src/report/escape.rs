@@ -22,14 +22,27 @@ pub(crate) fn lines(text: &str) -> String {
 
 /// Text for a paragraph, heading or table cell.
 pub(crate) fn text(text: &str) -> String {
+    let text = line(text);
+    let text = text.trim();
+    let marker = list_marker(text);
     let mut escaped = String::new();
-    for c in line(text).trim().chars() {
-        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#' | '$') {
+    for (at, c) in text.char_indices() {
+        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#' | '$')
+            || marker == Some(at)
+        {
             escaped.push('\\');
         }
         escaped.push(c);
     }
     escaped
+}
+
+/// Where a text would begin a list, were it to stand at the beginning of a line: `- x`, `1. x`.
+fn list_marker(text: &str) -> Option<usize> {
+    let at = text.find(|c: char| !c.is_ascii_digit())?;
+    let mut rest = text[at..].chars();
+    let marks = rest.next().is_some_and(|c| if at == 0 { matches!(c, '-' | '+') } else { matches!(c, '.' | ')') });
+    (marks && rest.next().is_none_or(char::is_whitespace)).then_some(at)
 }
 
 /// Inline code for a table cell: a fence longer than any run of backticks within, and `|` escaped as tables want it.
@@ -74,6 +87,14 @@ fn acts(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_looks_like_a_list_stays_a_name() {
+        assert_eq!(text("1. x"), r"1\. x");
+        assert_eq!(text("- x"), r"\- x");
+        assert_eq!(text("2.11.0 is 4090"), "2.11.0 is 4090");
+        assert_eq!(text("-x"), "-x");
+    }
 
     #[test]
     fn signs_of_markdown_and_html_are_escaped() {
