@@ -40,6 +40,19 @@ impl Context<'_> {
         format::value(figure.metric.unit(), figure.mean)
     }
 
+    /// Mean of a metric with the range of its runs, where they differ.
+    pub(crate) fn mean_and_range(&self, figure: &MetricSummary) -> Result<String> {
+        #[derive(Serialize)]
+        struct Figure {
+            mean: String,
+            range: String,
+        }
+        if figure.n < 2 || figure.min == figure.max {
+            return Ok(self.mean(figure));
+        }
+        self.words.fill("mean_and_range", &Figure { mean: self.mean(figure), range: self.range(figure)? })
+    }
+
     /// Least to greatest run; of one run, that there is no spread.
     pub(crate) fn range(&self, figure: &MetricSummary) -> Result<String> {
         if figure.n < 2 {

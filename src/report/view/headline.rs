@@ -58,7 +58,7 @@ pub(crate) fn key_figures(context: &Context<'_>) -> Result<Vec<(String, String)>
         (context.words.get("finished")?.to_owned(), case.finished().to_string()),
     ];
     for figure in figures(case) {
-        rows.push((context.label(figure.metric)?, context.mean(figure)));
+        rows.push((context.label(figure.metric)?, context.mean_and_range(figure)?));
     }
     Ok(rows)
 }
@@ -88,7 +88,7 @@ fn sentence(context: &Context<'_>, case: &CaseSummary, phrase: &str) -> Result<S
     for figure in figures(case) {
         let clause = Clause { limit: context.wholes().limit, n: figure.n };
         let label = context.words.fill(&format!("clause.{}", figure.metric.key()), &clause)?;
-        clauses.push(format!("{label}{}", context.mean(figure)));
+        clauses.push(format!("{label}{}", context.mean_and_range(figure)?));
     }
     let found = finding::build(context, case)?;
     let comma = context.words.get("comma")?;

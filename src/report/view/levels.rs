@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::aggregate::summary::Metric;
 use crate::report::context::Context;
 use crate::report::escape;
-use crate::report::format::{ABSENT, Scale};
+use crate::report::format::ABSENT;
 
 const COLUMNS: [Metric; 9] = [
     Metric::Duration,
@@ -38,13 +38,14 @@ pub(super) fn build(context: &Context<'_>) -> Result<Option<Table>> {
         rows: cases.iter().map(|case| vec![escape::text(&case.name), case.finished().to_string()]).collect(),
     };
     for metric in COLUMNS {
-        let means: Vec<Option<f64>> = cases.iter().map(|case| case.metric(metric).map(|figure| figure.mean)).collect();
-        // One unit for the column, chosen by its greatest value.
-        let Some(greatest) = means.iter().flatten().copied().reduce(f64::max) else { continue };
-        let scale = Scale::of(metric.unit(), greatest);
+        if cases.iter().all(|case| case.metric(metric).is_none()) {
+            continue;
+        }
         table.header.push(context.label(metric)?);
-        for (row, mean) in table.rows.iter_mut().zip(&means) {
-            row.push(mean.map_or_else(|| ABSENT.to_owned(), |mean| scale.text(mean)));
+        for (row, case) in table.rows.iter_mut().zip(&cases) {
+            row.push(
+                case.metric(metric).map_or_else(|| Ok(ABSENT.to_owned()), |figure| context.mean_and_range(figure))?,
+            );
         }
     }
     Ok(Some(table))
