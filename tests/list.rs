@@ -10,8 +10,11 @@ use common::{Bench, text};
 #[test]
 fn cases_and_how_their_runs_ended_are_listed() {
     let bench = Bench::new();
-    bench.record("true");
-    bench.shice(&["record", "--env", "e", "--append", "--workload", "w", "--repeats", "1", "--", "false"]);
+    for append in [None, Some("--append")] {
+        let script = "test -e first && exit 1; touch first";
+        let words = ["record", "--env", "e", "--workload", "w", "--repeats", "1"].into_iter().chain(append);
+        bench.shice(&words.chain(["--", "sh", "-c", script]).collect::<Vec<_>>());
+    }
     let output = bench.shice(&["list"]);
     let listed = text(&output.stdout);
     assert!(listed.starts_with("e  (traces/environment=e)\n  w: 1 failed, 1 finished, "), "{listed}");

@@ -191,11 +191,22 @@ fn a_case_is_not_recorded_twice_unless_asked_and_nothing_is_overwritten() {
     let output = bench.record("true");
     assert_eq!(output.status.code(), Some(125));
     assert!(text(&output.stderr).contains("--append"), "{}", text(&output.stderr));
-    bench.shice(&["record", "--env", "e", "--append", "--workload", "w", "--repeats", "2", "--", "true"]);
+    bench.shice(&["record", "--env", "e", "--append", "--workload", "w", "--repeats", "2", "--", "sh", "-c", "true"]);
     let trace = bench.trace();
     let runs = &trace.environments[0].runs;
     assert_eq!(runs.iter().map(|run| run.record.run).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(fs::read(runs[0].dir.join("run.json")).unwrap(), before);
+}
+
+#[test]
+fn another_command_is_no_repeat_of_a_case() {
+    let bench = Bench::new();
+    bench.record("true");
+    let arguments = ["record", "--env", "e", "--append", "--workload", "w", "--repeats", "1", "--", "sleep", "0.1"];
+    let output = bench.shice(&arguments);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("another command (sh -c true)"), "{}", text(&output.stderr));
+    assert_eq!(bench.trace().environments[0].runs.len(), 1);
 }
 
 #[test]

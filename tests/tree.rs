@@ -129,3 +129,24 @@ fn a_child_that_the_recorder_had_before_is_no_part_of_the_run() {
     assert!(run.record.survivors.is_empty());
     assert!(!column::<Process>(&run, "pid").contains(&f64::from(pid)));
 }
+
+#[test]
+fn idle_children_that_live_for_less_than_a_second_are_counted_while_they_live() {
+    let bench = Bench::new();
+    bench.record("for n in 1 2 3 4 5 6 7 8; do sleep 0.8 & done; wait");
+    let environment = bench.trace().environments.remove(0);
+    let summary = shice::aggregate::summarise(&environment).unwrap();
+    let processes = summary.cases[0].runs[0].values[&shice::aggregate::summary::Metric::Processes];
+    // Eight children and their shell.
+    assert_eq!(processes, 9.0);
+}
+
+#[test]
+fn a_run_of_a_millisecond_does_not_pay_for_the_recorders_own_start() {
+    let bench = Bench::new();
+    bench.record("exit 0");
+    let record = bench.only_run().record;
+    let (cpu, duration) = (record.cpu.best_ns().unwrap(), record.duration_ns.unwrap());
+    // One process of one thread, and a millisecond for what the kernel does after its end.
+    assert!(cpu <= duration + 1_000_000, "{cpu} ns of CPU in {duration} ns");
+}

@@ -229,9 +229,10 @@ metrics! {
 }
 
 impl CaseSummary {
-    /// Whether the case was told to use a GPU, or, where nobody told, used one.
+    /// Whether the workload told that it used a GPU, or, where it told nothing, one was used. A device that was asked
+    /// for is no device that was used.
     pub fn uses_gpu(&self) -> bool {
-        match self.effective.get("device").or(self.settings.get("device")).map(String::as_str) {
+        match self.effective.get("device").map(String::as_str) {
             Some(device) if device != "auto" => device.starts_with("cuda"),
             _ => self
                 .metric(Metric::GpuMemoryOwnPeak)

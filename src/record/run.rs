@@ -113,8 +113,11 @@ fn measure(
 fn cpu_totals(span: &Span, before: Option<&Used>) -> CpuTotals {
     let mut totals = CpuTotals { clocks_ns: span.clocks_ns, ..CpuTotals::default() };
     if let Some((before, after)) = before.zip(span.used) {
-        totals.rusage_user_ns = Some((after.user_ns - before.user_ns - span.shim_cpu_ns).max(0));
-        totals.rusage_system_ns = Some(after.system_ns - before.system_ns);
+        let user_ns = after.user_ns - before.user_ns - span.shim_cpu_ns;
+        // What the shim used in the kernel is more than what the run used in user mode where the run is very short.
+        let system_ns = after.system_ns - before.system_ns + user_ns.min(0);
+        totals.rusage_user_ns = Some(user_ns.max(0));
+        totals.rusage_system_ns = Some(system_ns.max(0));
     }
     totals
 }

@@ -47,8 +47,12 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
     let cgroups = Cgroups::of_this_process(Path::new(PROC));
     let gpus = Driver::open();
     let machine = Machine::inspect(Path::new(PROC), &cgroups, gpus.as_ref().ok())?;
-    if let Some(before) = before.as_ref().filter(|_| !plan.append) {
-        refuse_what_differs(plan, before, &machine)?;
+    let mask = Mask::of_this_user();
+    if let Some(before) = &before {
+        refuse_another_command(plan, before, &mask)?;
+        if !plan.append {
+            refuse_what_differs(plan, before, &machine)?;
+        }
     }
     nix::sys::prctl::set_child_subreaper(true).context("cannot become the parent of orphaned processes")?;
     let mut session = Session {
@@ -57,7 +61,7 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
         machine,
         cgroups,
         gpus,
-        mask: Mask::of_this_user(),
+        mask,
         signals: Signals::listen()?,
         progress: Progress::new(),
         lock,
@@ -68,6 +72,23 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
     let recorded = session.record_all();
     session.progress.end();
     recorded
+}
+
+/// Runs of one case are repeats of one command, also with `--append`.
+fn refuse_another_command(plan: &Plan, before: &Environment, mask: &Mask) -> Result<()> {
+    for case in &plan.cases {
+        let command = mask.command(&case.command);
+        let other = before.runs.iter().find(|run| run.record.case() == case.name() && run.record.command != command);
+        if let Some(run) = other {
+            bail!(
+                "the case \"{}\" was recorded with another command ({}); use another --workload name, or tell the two \
+                 apart with --set KEY=VALUE",
+                case.name(),
+                run.record.command.join(" ")
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Without `--append` an environment stays what it was: the same machine, and no case twice.

@@ -11,8 +11,10 @@ pub(crate) const BUSY_CORE: f64 = 0.85;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     Of(Metric),
-    /// Peak memory of the run over the memory that it may use.
-    MemoryOfLimit,
+    /// At least so much of the memory that the run may use: the greatest of the PSS readings.
+    MemoryAtLeast,
+    /// At most so much of it: the sum of the peaks of processes, which need not have lived at the same time.
+    MemoryAtMost,
     /// Bytes from and to swap.
     Swap,
     FinishedRuns,
@@ -69,9 +71,9 @@ pub(crate) const RULES: &[Rule] = &[
     rule("data_wait_low", Measure::Of(Metric::DataWait), None, Some(0.05)),
     rule("io_wait_high", Measure::Of(Metric::IoWait), Some(0.05), None),
     rule("io_wait_low", Measure::Of(Metric::IoWait), None, Some(0.01)),
-    rule("memory_tight", Measure::MemoryOfLimit, Some(0.90), None).seen_in("memory"),
-    rule("memory_moderate", Measure::MemoryOfLimit, Some(0.50), Some(0.90)).seen_in("memory"),
-    rule("memory_ample", Measure::MemoryOfLimit, None, Some(0.50)).seen_in("memory"),
+    rule("memory_tight", Measure::MemoryAtLeast, Some(0.90), None).seen_in("memory"),
+    rule("memory_moderate", Measure::MemoryAtLeast, Some(0.50), Some(0.90)).seen_in("memory"),
+    rule("memory_ample", Measure::MemoryAtMost, None, Some(0.50)).seen_in("memory"),
     rule("swap_used", Measure::Swap, Some(1.0), None).caution(),
     rule("swap_unused", Measure::Swap, None, Some(1.0)),
     rule("foreign_load", Measure::Of(Metric::ForeignCpu), Some(0.05), None).caution().seen_in("cpu"),
@@ -117,12 +119,8 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
     let runs = |wanted: fn(Outcome) -> bool| count(case.runs.iter().filter(|run| wanted(run.outcome)).count());
     match measure {
         Measure::Of(metric) => case.metric(metric).map(|figure| over_runs(metric.unit(), figure, 1.0)),
-        Measure::MemoryOfLimit => {
-            // An upper bound, so that "ample" holds for whatever the memory really was.
-            let peak = case.metric(Metric::MemorySumOfPeaks)?;
-            let limit = summary.limits.memory_bytes as f64;
-            (limit > 0.0).then(|| over_runs(Unit::Ratio, peak, limit))
-        }
+        Measure::MemoryAtLeast => of_memory(summary, case.metric(Metric::MemoryPssPeak)?),
+        Measure::MemoryAtMost => of_memory(summary, case.metric(Metric::MemorySumOfPeaks)?),
         Measure::Swap => {
             let (read, written) = (case.metric(Metric::SwapIn)?, case.metric(Metric::SwapOut)?);
             Some(Evidence { unit: Unit::Bytes, value: read.mean + written.mean, spread: None })
@@ -143,6 +141,11 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
         }
         Measure::Fingerprints => count(summary.fingerprints),
     }
+}
+
+fn of_memory(summary: &EnvironmentSummary, peak: &MetricSummary) -> Option<Evidence> {
+    let limit = summary.limits.memory_bytes as f64;
+    (limit > 0.0).then(|| over_runs(Unit::Ratio, peak, limit))
 }
 
 fn over_runs(unit: Unit, figure: &MetricSummary, whole: f64) -> Evidence {
@@ -178,12 +181,22 @@ mod tests {
     #[test]
     fn bands_of_one_measure_do_not_overlap() {
         for value in [0.0, 0.29, 0.30, 0.5, 0.70, 0.89, 0.90, 1.2] {
-            for measure in [Measure::Of(Metric::CpuUsage), Measure::Of(Metric::GpuUtilisation), Measure::MemoryOfLimit]
-            {
+            for measure in [Measure::Of(Metric::CpuUsage), Measure::Of(Metric::GpuUtilisation)] {
                 let held = RULES.iter().filter(|rule| rule.measure == measure && rule.holds(value)).count();
                 assert_eq!(held, 1, "{measure:?} at {value}");
             }
         }
+    }
+
+    #[test]
+    fn peaks_of_processes_that_lived_one_after_the_other_fill_no_memory() {
+        let mut summary = fixture::cpu_only();
+        let limit = summary.limits.memory_bytes as f64;
+        let flat = |metric, value| MetricSummary { metric, n: 3, mean: value, min: value, max: value, ci95: None };
+        summary.cases[1].metrics =
+            vec![flat(Metric::MemorySumOfPeaks, limit * 3.0), flat(Metric::MemoryPssPeak, limit * 0.1)];
+        let found = names(&summary, 1);
+        assert!(!found.iter().any(|name| name.starts_with("memory_")), "{found:?}");
     }
 
     #[test]

@@ -78,7 +78,9 @@ fn remove_parts(folder: &Path) {
 }
 
 fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
+    // A workload can make anything of the file that it was given to append to.
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", path.display()))
         }

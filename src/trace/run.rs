@@ -186,6 +186,9 @@ pub struct RecorderCost {
     pub journal_bytes: Option<u64>,
 }
 
+/// What can be done about a damaged record.
+const REMEDY: &str = "remove this run's folder, or restore it from a copy";
+
 impl RunRecord {
     /// What `diff` pairs and `record` repeats: the workload and its settings as requested.
     pub fn case(&self) -> String {
@@ -198,10 +201,11 @@ impl RunRecord {
     /// The file cannot be read, is no run record, or is of an unknown schema major; the path is named.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let value: Value = serde_json::from_slice(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+        let value: Value = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is damaged or no JSON; {REMEDY}", path.display()))?;
         let version = value.get("schema_version").and_then(Value::as_str).unwrap_or_default();
         version::check(version).with_context(|| format!("cannot use {}", path.display()))?;
-        serde_json::from_value(value).with_context(|| format!("{} is no run record", path.display()))
+        serde_json::from_value(value).with_context(|| format!("{} is no run record; {REMEDY}", path.display()))
     }
 }
 

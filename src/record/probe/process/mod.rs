@@ -121,6 +121,7 @@ impl ProcessProbe {
     pub fn last_words(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
         if self.alive.get_mut(&pid).is_some_and(|member| member.look() == Fate::Gone) {
             // An earlier process had the pid, and was waited for by its own parent.
+            self.write_end(pid, t_ns, journal);
             self.forget(pid);
         }
         if !self.alive.contains_key(&pid) {
@@ -151,6 +152,7 @@ impl ProcessProbe {
     fn sample_one(&mut self, pid: i32, t_ns: i64, journal: &Journal) -> Option<ProcessSample> {
         let member = self.alive.get_mut(&pid)?;
         let Some(sample) = member.read(t_ns, &mut self.ledger) else {
+            self.write_end(pid, t_ns, journal);
             self.forget(pid);
             return None;
         };

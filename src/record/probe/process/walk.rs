@@ -8,6 +8,7 @@ use super::ProcessProbe;
 use super::member::{self, Member};
 use crate::record::probe::kernel::Identity;
 use crate::trace::Journal;
+use crate::trace::tables::ProcessSample;
 
 /// Processes known not to be ours are looked at again after this many ticks: their pids can be reused.
 const FORGET_STRANGERS_TICKS: u64 = 16;
@@ -41,6 +42,7 @@ impl ProcessProbe {
         // A process that vanished without a last word was waited for by its own parent.
         let vanished: Vec<i32> = self.alive.keys().filter(|pid| !present.contains(pid)).copied().collect();
         for pid in vanished {
+            self.write_end(pid, t_ns, journal);
             self.forget(pid);
         }
     }
@@ -105,6 +107,13 @@ impl ProcessProbe {
         member.parent = parent;
         self.next_process += 1;
         self.alive.insert(pid, member);
+    }
+
+    /// Writes that a process was found gone: without a row of its own its end would be told only by its silence.
+    pub(super) fn write_end(&self, pid: i32, t_ns: i64, journal: &Journal) {
+        if let Some(member) = self.alive.get(&pid) {
+            journal.append(ProcessSample { t_ns, process: member.process(), ..ProcessSample::default() });
+        }
     }
 
     /// Lets a process go that has left the tree: of what was kept for it only its CPU time stays.
