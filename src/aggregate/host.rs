@@ -8,12 +8,9 @@ use polars::prelude::*;
 use super::figures::Figures;
 use super::readings::Counter;
 use super::rows::each_row;
-use super::summary::{Metric, Quantity};
+use super::summary::{BUSY_CORE, Metric, Quantity};
 use super::windows::{longest_step_ns, ratio};
 use crate::trace::RunRecord;
-
-/// A core counts as busy above this share of a window.
-const BUSY_CORE: f64 = 0.85;
 
 /// Busy time and all accounted time, of the host or of one core.
 struct Cpu {

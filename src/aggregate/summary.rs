@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::trace::run::{Coverage, Limits, Outcome, RecorderCost};
 
+/// A core counts as busy in a window of which it was busy for more than this share.
+pub const BUSY_CORE: f64 = 0.85;
+
 /// All that is known of one environment.
 #[derive(Clone, Debug)]
 pub struct EnvironmentSummary {

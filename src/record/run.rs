@@ -12,6 +12,7 @@ use super::clock;
 use super::cost::Used;
 use super::mask::Mask;
 use super::output::Streams;
+use super::plan::Case;
 use super::probe::gpu::driver::Driver;
 use super::probe::memory::MemoryProbe;
 use super::probe::process::TreeNow;
@@ -43,17 +44,18 @@ pub struct Desk<'a> {
     pub expected: Option<Duration>,
 }
 
-/// Records one run into `folder`, which must be empty; `record` says what is run, and is completed.
+/// Records one run of a case into `folder`, which must be empty; `record` says what is run, and is completed.
 ///
 /// # Errors
 /// The recording itself failed: a file could not be written, or the command could not be started.
-pub fn record_run(folder: &Path, spec: &Spec, record: &mut RunRecord, desk: Desk<'_>) -> Result<()> {
+pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk<'_>) -> Result<()> {
     let journal = Journal::create(&folder.join(JOURNAL_FILE))?;
     let mut steps = StepsReader::create(&folder.join(STEPS_FILE))?;
     let spec = Spec {
+        program: case.program.clone(),
+        command: case.command.clone(),
         environment: vec![(steps::VARIABLE.into(), steps.path().into())],
         failure: std::path::absolute(folder.join(FAILURE_FILE))?,
-        ..spec.clone()
     };
     finish::write_record(folder, record)?;
     finish::reserve_space(folder)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::cgroup::Cgroups;
-use super::child::{CannotStart, Spec};
+use super::child::CannotStart;
 use super::clock;
 use super::fingerprint::{self, Machine};
 use super::mask::Mask;
@@ -66,7 +66,6 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
         progress: Progress::new(),
         lock,
         began_unix_ns: clock::unix_ns(),
-        first_runs: HashMap::new(),
         durations: HashMap::new(),
     };
     let recorded = session.record_all();
@@ -125,8 +124,6 @@ struct Session<'a> {
     progress: Progress,
     lock: Lock,
     began_unix_ns: i64,
-    /// Number of each case's first run in this session.
-    first_runs: HashMap<String, u32>,
     /// How long each case's last run took.
     durations: HashMap<String, Duration>,
 }
@@ -153,12 +150,7 @@ impl Session<'_> {
     fn record_one(&mut self, case: &Case, block: u32, sequence: u32) -> Result<Outcome> {
         let name = case.name();
         let case_folder = case_dir(&self.folder, &name);
-        let first = match self.first_runs.get(&name) {
-            Some(first) => *first,
-            None => next_run(&case_folder)?,
-        };
-        self.first_runs.insert(name.clone(), first);
-        let run = first + block - 1;
+        let run = next_run(&case_folder)?;
         let folder = node_dir(&case_folder, run);
         files::create_new_dir(&folder)?;
 
@@ -166,12 +158,6 @@ impl Session<'_> {
         let expected = self.durations.get(&name).copied();
         self.progress.begin(&title, expected);
         let mut record = self.new_record(case, run, block, sequence);
-        let spec = Spec {
-            program: case.program.clone(),
-            command: case.command.clone(),
-            environment: Vec::new(),
-            failure: PathBuf::new(),
-        };
         let desk = Desk {
             signals: &self.signals,
             progress: &self.progress,
@@ -180,7 +166,7 @@ impl Session<'_> {
             gpus: &self.gpus,
             expected,
         };
-        if let Err(error) = record_run(&folder, &spec, &mut record, desk) {
+        if let Err(error) = record_run(&folder, case, &mut record, desk) {
             if record.duration_ns.is_none() || error.is::<CannotStart>() {
                 // The command never ran: there is nothing to keep.
                 let _ = std::fs::remove_dir_all(folder.parent().unwrap_or(&folder));

@@ -140,7 +140,6 @@ impl<'a> Watch<'a> {
             }
         };
         record.survivors = self.end_survivors();
-        self.steps.poll(self.journal);
         let slept_ns = asleep_ns() - self.asleep_at_start_ns;
         if slept_ns > SUSPENDED_NS {
             record.events.push(format!("the machine was suspended for {:.1} s during the run", slept_ns as f64 / 1e9));

@@ -45,6 +45,11 @@ fn list_marker(text: &str) -> Option<usize> {
     (marks && rest.next().is_none_or(char::is_whitespace)).then_some(at)
 }
 
+/// Text and attribute values of HTML and SVG.
+pub(crate) fn markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 /// Inline code for a table cell: a fence longer than any run of backticks within, and `|` escaped as tables want it.
 pub(crate) fn code_cell(text: &str) -> String {
     let text = line(text).replace('|', "\\|");

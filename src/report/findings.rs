@@ -4,9 +4,6 @@
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric, MetricSummary, Unit};
 use crate::trace::run::Outcome;
 
-/// A core counts as busy above this share; the metric that counts such cores uses the same.
-pub(crate) const BUSY_CORE: f64 = 0.85;
-
 /// What a rule looks at, of one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {

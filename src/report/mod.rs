@@ -14,7 +14,7 @@ use crate::aggregate::summary::EnvironmentSummary;
 
 pub mod chart;
 mod context;
-mod escape;
+pub(crate) mod escape;
 mod findings;
 mod format;
 pub mod language;

@@ -30,17 +30,23 @@ pub(crate) fn render(name: &str, context: &impl Serialize) -> Result<String> {
 /// # Errors
 /// The phrase is no template, or wants a variable that `context` lacks.
 pub(crate) fn fill(phrase: &str, context: &impl Serialize) -> Result<String> {
-    environment()?.render_str(phrase, Serde(context)).with_context(|| format!("cannot fill the phrase {phrase:?}"))
+    phrases()?.render_str(phrase, Serde(context)).with_context(|| format!("cannot fill the phrase {phrase:?}"))
 }
 
 fn environment() -> Result<Environment<'static>> {
+    let mut environment = phrases()?;
+    for (name, source) in TEMPLATES {
+        environment.add_template(name, source).with_context(|| format!("the template {name} is faulty"))?;
+    }
+    Ok(environment)
+}
+
+/// The rules that hold for phrases and templates alike.
+fn phrases() -> Result<Environment<'static>> {
     let mut environment = Environment::new();
     environment
         .set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build()?);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    for (name, source) in TEMPLATES {
-        environment.add_template(name, source).with_context(|| format!("the template {name} is faulty"))?;
-    }
     Ok(environment)
 }
 

@@ -6,6 +6,7 @@ use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, 
 use serde::Serialize;
 
 use crate::report::chart::Chart;
+use crate::report::escape;
 
 /// A page's body and what leads into it.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +93,7 @@ impl Page<'_> {
                     rewritten.extend(self.heading(*level, inner));
                 }
                 Event::Start(Tag::Table(_)) => {
-                    let label = escaped(self.labels.table);
+                    let label = escape::markup(self.labels.table);
                     rewritten.push(Event::Html(
                         format!("<div class=\"table\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\n").into(),
                     ));
@@ -115,8 +116,10 @@ impl Page<'_> {
             _ => None,
         };
         self.contents.extend(entry.map(|level| Entry { level, id: id.clone(), text }));
-        let link =
-            format!("<a class=\"permalink\" href=\"#{id}\" aria-label=\"{}\">#</a>", escaped(self.labels.permalink));
+        let link = format!(
+            "<a class=\"permalink\" href=\"#{id}\" aria-label=\"{}\">#</a>",
+            escape::markup(self.labels.permalink)
+        );
         let link = (level != HeadingLevel::H1).then(|| Event::InlineHtml(link.into()));
         let start =
             Event::Start(Tag::Heading { level, id: Some(CowStr::from(id)), classes: Vec::new(), attrs: Vec::new() });
@@ -162,10 +165,6 @@ fn to_html(events: &[Event<'_>]) -> String {
     let mut text = String::new();
     html::push_html(&mut text, events.iter().cloned());
     text
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
+use super::escape;
+
 mod canvas;
 pub(crate) mod cores;
 pub(crate) mod course;
@@ -69,17 +71,13 @@ fn with_head(drawn: &str, id: &str, title: &str, description: &str) -> String {
     let body = drawn.split_once('>').map_or(drawn, |(_, body)| body).trim_start();
     let view_box =
         drawn.split_once("viewBox=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("", |(view_box, _)| view_box);
-    let (title, description) = (xml(title), xml(description));
+    let (title, description) = (escape::markup(title), escape::markup(description));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"{view_box}\" role=\"img\" \
          aria-labelledby=\"{id}-title {id}-desc\">\n<title id=\"{id}-title\">{title}</title>\n<desc id=\"{id}-desc\">{description}</desc>\n{body}",
         canvas::WIDTH,
         canvas::HEIGHT,
     )
-}
-
-fn xml(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn rasterise(svg: &str) -> Result<Vec<u8>> {

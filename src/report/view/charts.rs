@@ -3,12 +3,11 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::aggregate::summary::{CaseSummary, Course, Quantity, Unit};
+use crate::aggregate::summary::{BUSY_CORE, CaseSummary, Course, Quantity, Unit};
 use crate::report::chart::cores::CoreChart;
 use crate::report::chart::course::{self, CourseChart, Series};
 use crate::report::chart::{Chart, Drawing};
 use crate::report::context::Context;
-use crate::report::findings::BUSY_CORE;
 use crate::report::format::Scale;
 
 /// A chart of courses: its name in files and phrases, its unit, and what it shows.
