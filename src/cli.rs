@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use shice::record::plan::settings;
 
 /// Measures what a PyTorch environment really uses, and writes a bilingual report that others can check.
 #[derive(Debug, Parser)]
@@ -52,21 +53,26 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
 
-    /// A setting of the workload, passed on as `--KEY VALUE`; for a command of your own it only labels the case.
+    /// A setting of the workload, passed on as `--KEY VALUE`; of a command of your own, where it fills `{KEY}` if that
+    /// stands in it, and else only labels the case.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
+
+    /// A setting that takes several values, each a case of its own; several sweeps are combined.
+    #[arg(long = "sweep", value_name = "KEY=V1,V2,…", value_parser = sweep)]
+    pub(crate) sweeps: Vec<(String, Vec<String>)>,
 
     /// Shorten the workloads' data, never the network: minutes on two cores.
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// How many times each case is run.
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) repeats: u32,
+    /// How many times each case is run. [default: 5]
+    #[arg(long, value_name = "N")]
+    pub(crate) repeats: Option<u32>,
 
-    /// Time between samples of host and processes.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
-    pub(crate) interval: Duration,
+    /// Time between samples of host and processes. [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) interval: Option<Duration>,
 
     /// Folder of traces to write into.
     #[arg(long, value_name = "FOLDER", default_value = "traces")]
@@ -75,6 +81,10 @@ pub(crate) struct RecordArgs {
     /// Add runs to cases that are recorded already, also on a machine that has changed.
     #[arg(long)]
     pub(crate) append: bool,
+
+    /// Stop at the first run that fails, instead of going on with the others.
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
 }
 
 #[derive(Debug, Args)]
@@ -97,14 +107,17 @@ pub(crate) struct ListArgs {
 
 fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as threads=2")?;
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if key.is_empty() || !key.chars().all(plain) || key.starts_with('-') {
-        return Err(format!("{key:?} is no key; keys are like batch-size: lower-case letters, digits and hyphens"));
-    }
-    if value.is_empty() || value.chars().any(char::is_control) {
-        return Err(format!("the value of {key:?} is empty or holds a control character"));
-    }
+    settings::check_key(key)?;
+    settings::check_value(key, value)?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+fn sweep(text: &str) -> Result<(String, Vec<String>), String> {
+    let (key, values) = text.split_once('=').ok_or("expected KEY=V1,V2,…, such as threads=1,2,4")?;
+    settings::check_key(key)?;
+    let values: Vec<String> = values.split(',').map(str::to_owned).collect();
+    values.iter().try_for_each(|value| settings::check_value(key, value))?;
+    Ok((key.to_owned(), values))
 }
 
 #[cfg(test)]
@@ -132,7 +145,7 @@ mod tests {
         let Command::Record(args) = Cli::parse_from(words).command else { panic!("no record") };
         assert_eq!(args.device, ["cpu", "cuda:0"]);
         assert_eq!(args.settings, [("threads".to_owned(), "2".to_owned())]);
-        assert_eq!((args.repeats, args.interval), (5, Duration::from_millis(100)));
+        assert_eq!((args.repeats, args.interval), (None, None));
     }
 
     #[test]
@@ -146,9 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_without_a_value_is_refused() {
+    fn a_setting_or_sweep_without_a_value_is_refused() {
         for text in ["threads", "=2", "Threads=2", "threads=", "--threads=2"] {
-            assert!(setting(text).is_err(), "{text}");
+            assert!(setting(text).is_err() && sweep(text).is_err(), "{text}");
         }
+        assert!(sweep("threads=1,,2").is_err());
+        assert_eq!(sweep("threads=1,2").unwrap().1, ["1", "2"]);
     }
 }

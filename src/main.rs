@@ -9,6 +9,7 @@ use clap::Parser;
 use shice::commands;
 use shice::console::say;
 use shice::record::child;
+use shice::record::plan::{Existing, Request};
 
 use cli::{Cli, Command};
 
@@ -49,19 +50,21 @@ fn misused(error: &clap::Error, recording: bool) -> ExitCode {
     }
 }
 
-impl From<cli::RecordArgs> for shice::record::plan::Request {
+impl From<cli::RecordArgs> for Request {
     fn from(args: cli::RecordArgs) -> Self {
         Self {
-            environment: args.environment,
+            environment: Some(args.environment),
             workloads: args.workload.map_or(args.workloads, |name| vec![name]),
             command: args.command,
             devices: args.device,
             settings: args.settings,
+            sweeps: args.sweeps,
             quick: args.quick,
             repeats: args.repeats,
             interval: args.interval,
             out: args.out,
-            append: args.append,
+            existing: if args.append { Existing::Append } else { Existing::Refuse },
+            fail_fast: args.fail_fast,
         }
     }
 }

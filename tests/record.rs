@@ -364,3 +364,77 @@ fn steps_with_odd_values_are_kept_and_lost_lines_show_in_the_ledger() {
     assert_eq!(coverage.state, CoverageState::Lost);
     assert!(run.record.events.iter().any(|event| event.contains("time.monotonic_ns()")), "{:?}", run.record.events);
 }
+
+/// Which case of which environment came when, as `environment/case#block`.
+fn sequence(bench: &Bench) -> Vec<String> {
+    let trace = bench.trace();
+    let mut runs: Vec<_> = trace
+        .environments
+        .iter()
+        .flat_map(|environment| &environment.runs)
+        .map(|run| {
+            (run.record.sequence, format!("{}/{}#{}", run.record.environment, run.record.case(), run.record.block))
+        })
+        .collect();
+    runs.sort();
+    assert!(runs.iter().zip(1..).all(|((sequence, _), place)| *sequence == place), "{runs:?}");
+    runs.into_iter().map(|(_, name)| name).collect()
+}
+
+#[test]
+fn what_is_swept_fills_the_command_and_every_second_block_runs_backwards() {
+    let bench = Bench::new();
+    let words = ["record", "--env", "e", "--repeats", "2", "--workload", "w", "--set", "seed=7", "--sweep", "n=1,2"];
+    let script = "echo {n} {seed} ${HOME:+{other}} >> said";
+    bench.shice(&[words.as_slice(), &["--", "sh", "-c", script]].concat());
+    assert_eq!(sequence(&bench), ["e/w n=1 seed=7#1", "e/w n=2 seed=7#1", "e/w n=2 seed=7#2", "e/w n=1 seed=7#2"]);
+    assert_eq!(fs::read_to_string(bench.path("said")).unwrap().replace(" {other}", ""), "1 7\n2 7\n2 7\n1 7\n");
+}
+
+#[test]
+fn a_failing_run_is_recorded_and_the_others_go_on_unless_asked_to_stop() {
+    let script = "test {n} = 2";
+    let words = ["record", "--env", "e", "--repeats", "2", "--workload", "w", "--sweep", "n=1,2"];
+    for (flags, outcomes) in [(vec![], "ffFF"), (vec!["--fail-fast"], "F")] {
+        let bench = Bench::new();
+        let output = bench.shice(&[words.as_slice(), &flags, &["--", "sh", "-c", script]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        let mut found: Vec<char> = bench.trace().environments[0]
+            .runs
+            .iter()
+            .map(|run| if run.record.outcome.is_finished() { 'f' } else { 'F' })
+            .collect();
+        found.sort_by_key(|letter| std::cmp::Reverse(*letter));
+        assert_eq!(found.into_iter().collect::<String>(), outcomes);
+    }
+}
+
+#[test]
+fn a_command_that_vanishes_in_between_loses_no_run_and_stops_no_other_case() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    for name in ["one", "two"] {
+        // The first one takes itself away.
+        fs::write(bench.path(name), "#!/bin/sh\ncase $0 in */one) rm -f $0 ;; esac\n").unwrap();
+        fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = bench.shice(&[
+        "record",
+        "--env",
+        "e",
+        "--repeats",
+        "3",
+        "--workload",
+        "w",
+        "--sweep",
+        "n=one,two",
+        "--",
+        "./{n}",
+    ]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("cannot execute").count(), 1, "{said}");
+    let trace = bench.trace();
+    let cases: Vec<String> = trace.environments[0].runs.iter().map(|run| run.record.case()).collect();
+    assert_eq!(cases, ["w n=one", "w n=two", "w n=two", "w n=two"]);
+}

@@ -5,7 +5,7 @@ use anyhow::{Error, Result};
 use crate::console;
 use crate::record::child::CannotStart;
 use crate::record::plan::{Plan, Request};
-use crate::record::session::{self, Recorded};
+use crate::record::session::{self, End, Recorded};
 use crate::trace::run::Outcome;
 
 /// Exit code for what went wrong in recording itself, as `env` and `timeout` have it.
@@ -21,7 +21,9 @@ const SIGNAL_BASE: i32 = 128;
 pub fn run(request: Request) -> Result<u8> {
     let plan = Plan::new(request)?;
     let recorded = session::record(&plan)?;
-    console::say(&format!("{} run(s) recorded in {}", recorded.outcomes.len(), recorded.folder.display()));
+    for environment in &recorded.environments {
+        console::say(&format!("{} run(s) recorded in {}", environment.runs, environment.folder.display()));
+    }
     Ok(code(&recorded))
 }
 
@@ -35,10 +37,14 @@ fn code(recorded: &Recorded) -> u8 {
     if recorded.interrupted {
         return INTERRUPTED;
     }
-    match recorded.outcomes.as_slice() {
-        [Outcome::Failed { exit_code }] => byte(*exit_code),
-        [Outcome::Killed { signal }] => byte(SIGNAL_BASE + signal),
-        outcomes => u8::from(outcomes.iter().any(|outcome| !outcome.is_finished())),
+    match recorded.ends.as_slice() {
+        [End::Ran(Outcome::Failed { exit_code })] if recorded.planned == 1 => byte(*exit_code),
+        [End::Ran(Outcome::Killed { signal })] if recorded.planned == 1 => byte(SIGNAL_BASE + signal),
+        // Nothing ran at all: told as for a command that was missing from the start.
+        [End::NotStarted { exit_code }, others @ ..] if !others.iter().any(|end| matches!(end, End::Ran(_))) => {
+            byte(*exit_code)
+        }
+        ends => u8::from(!ends.iter().all(|end| end.is_finished())),
     }
 }
 
@@ -50,18 +56,31 @@ fn byte(code: i32) -> u8 {
 mod tests {
     use super::*;
 
-    fn recorded(outcomes: &[Outcome], interrupted: bool) -> Recorded {
-        Recorded { folder: "traces".into(), outcomes: outcomes.to_vec(), interrupted }
+    fn code_of(ends: &[End], planned: usize, interrupted: bool) -> u8 {
+        code(&Recorded { environments: Vec::new(), ends: ends.to_vec(), planned, interrupted })
     }
 
     #[test]
     fn one_run_hands_on_its_own_exit_code_and_several_become_one() {
-        let failed = Outcome::Failed { exit_code: 7 };
-        let killed = Outcome::Killed { signal: 9 };
-        assert_eq!(code(&recorded(&[Outcome::Finished], false)), 0);
-        assert_eq!(code(&recorded(&[failed], false)), 7);
-        assert_eq!(code(&recorded(&[killed], false)), 137);
-        assert_eq!(code(&recorded(&[Outcome::Finished, failed], false)), 1);
-        assert_eq!(code(&recorded(&[Outcome::Interrupted], true)), 130);
+        let [finished, failed, killed, interrupted] =
+            [Outcome::Finished, Outcome::Failed { exit_code: 7 }, Outcome::Killed { signal: 9 }, Outcome::Interrupted]
+                .map(End::Ran);
+        assert_eq!(code_of(&[finished], 1, false), 0);
+        assert_eq!(code_of(&[failed], 1, false), 7);
+        assert_eq!(code_of(&[killed], 1, false), 137);
+        assert_eq!(code_of(&[finished, failed], 2, false), 1);
+        assert_eq!(code_of(&[finished, finished], 2, false), 0);
+        assert_eq!(code_of(&[interrupted], 1, true), 130);
+        // Stopped at the first of several.
+        assert_eq!(code_of(&[failed], 5, false), 1);
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_started_tells_as_the_shell_does_unless_others_ran() {
+        let missing = End::NotStarted { exit_code: 127 };
+        assert_eq!(code_of(&[missing], 5, false), 127);
+        assert_eq!(code_of(&[missing, End::NotStarted { exit_code: 126 }], 10, false), 127);
+        assert_eq!(code_of(&[End::Ran(Outcome::Finished), missing], 2, false), 1);
+        assert_eq!(code_of(&[missing, End::Ran(Outcome::Finished)], 2, false), 1);
     }
 }

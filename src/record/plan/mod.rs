@@ -1,0 +1,221 @@
+//! What is to be recorded: a command line or a suite, checked and completed before anything is started or written.
+//!
+//! ```text
+//! words ─┐                  ┌ settings (combinations), placeholders
+//!        ├─ wish ── cases ──┴ Plan ── order
+//! suite ─┘
+//! ```
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+pub mod cases;
+pub mod nearest;
+pub mod order;
+pub mod placeholders;
+pub mod settings;
+pub mod shipped;
+pub mod wish;
+pub mod words;
+
+pub use cases::Case;
+use nearest::hint;
+use order::Slot;
+use wish::{EnvironmentWish, Wish, check_environment};
+
+/// Gives a spread worth comparing.
+const DEFAULT_REPEATS: u32 = 5;
+const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What the user asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Name of the environment.
+    pub environment: Option<String>,
+    /// Names of shipped workloads; exactly one name of the user's own with `command`.
+    pub workloads: Vec<String>,
+    /// The user's own command; empty for shipped workloads.
+    pub command: Vec<String>,
+    pub devices: Vec<String>,
+    pub settings: Vec<(String, String)>,
+    /// Settings that take several values in turn.
+    pub sweeps: Vec<(String, Vec<String>)>,
+    pub quick: bool,
+    pub repeats: Option<u32>,
+    pub interval: Option<Duration>,
+    pub out: PathBuf,
+    pub existing: Existing,
+    pub fail_fast: bool,
+}
+
+/// What becomes of runs that a case has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing is recorded.
+    Refuse,
+    /// They stay, and new ones are added.
+    Append,
+}
+
+/// What will be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// All have the same cases, in the same order.
+    pub targets: Vec<Target>,
+    pub repeats: u32,
+    pub interval: Duration,
+    pub out: PathBuf,
+    pub existing: Existing,
+    /// Stop at the first run that does not finish.
+    pub fail_fast: bool,
+}
+
+/// What will be recorded of one environment.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Exact name.
+    pub environment: String,
+    pub cases: Vec<Case>,
+}
+
+impl Plan {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// One clear sentence for the first thing that is wrong; [`super::child::CannotStart`] where a command is missing.
+    pub fn new(request: Request) -> Result<Self> {
+        words::check_numbers(&request)?;
+        let wish = words::wish(&request)?;
+        let environments = environments(request.environment.as_deref(), &wish)?;
+        check_devices(&wish, &environments)?;
+        let target = |environment: &EnvironmentWish| {
+            let cases = cases::cases(&wish.cases, environment)?;
+            Ok(Target { environment: environment.name.clone(), cases })
+        };
+        Ok(Self {
+            targets: environments.iter().map(target).collect::<Result<_>>()?,
+            repeats: request.repeats.or(wish.repeats).unwrap_or(DEFAULT_REPEATS),
+            interval: request.interval.or(wish.interval).unwrap_or(DEFAULT_INTERVAL),
+            out: request.out,
+            existing: request.existing,
+            fail_fast: request.fail_fast,
+        })
+    }
+
+    /// All runs in their order.
+    pub fn order(&self) -> impl Iterator<Item = Slot> + use<> {
+        order::order(self.repeats, self.targets.len(), self.targets.first().map_or(0, |target| target.cases.len()))
+    }
+
+    /// How many runs there will be.
+    pub fn runs(&self) -> usize {
+        let cases: usize = self.targets.iter().map(|target| target.cases.len()).sum();
+        cases.saturating_mul(self.repeats as usize)
+    }
+
+    pub fn case(&self, slot: Slot) -> &Case {
+        &self.targets[slot.target].cases[slot.case]
+    }
+}
+
+/// The environments that are to be recorded: all of the wish or the one named among them, else the one named.
+fn environments(name: Option<&str>, wish: &Wish) -> Result<Vec<EnvironmentWish>> {
+    let Some(name) = name else {
+        if wish.environments.is_empty() {
+            bail!("no environment is named; give one, such as --env laptop");
+        }
+        return Ok(wish.environments.clone());
+    };
+    check_environment("--env", name)?;
+    if wish.environments.is_empty() {
+        return Ok(vec![EnvironmentWish { name: name.to_owned(), prefix: Vec::new(), origin: "--env".to_owned() }]);
+    }
+    let known: Vec<&str> = wish.environments.iter().map(|environment| environment.name.as_str()).collect();
+    match wish.environments.iter().find(|environment| environment.name == name) {
+        Some(environment) => Ok(vec![environment.clone()]),
+        None => bail!("--env {name:?}: the suite has no environment of that name; {}", hint(name, &known)),
+    }
+}
+
+/// Devices of shipped workloads that run here; those behind a prefix run who knows where, and tell it themselves.
+fn check_devices(wish: &Wish, environments: &[EnvironmentWish]) -> Result<()> {
+    let shipped = wish.cases.iter().filter(|case| case.command.is_none());
+    let axes = shipped.flat_map(|case| &case.axes).filter(|axis| axis.key == "device");
+    let devices: Vec<&String> = axes.flat_map(|axis| &axis.values).collect();
+    if devices.is_empty() || environments.iter().all(|environment| !environment.prefix.is_empty()) {
+        return Ok(());
+    }
+    shipped::check_devices(&shipped::program()?, &devices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            environment: Some("laptop".into()),
+            workloads: vec!["mine".into()],
+            command: vec!["sh".into(), "-c".into(), "true".into()],
+            devices: vec![],
+            settings: vec![("threads".into(), "2".into())],
+            sweeps: vec![],
+            quick: false,
+            repeats: None,
+            interval: None,
+            out: "traces".into(),
+            existing: Existing::Refuse,
+            fail_fast: false,
+        }
+    }
+
+    #[test]
+    fn a_command_of_ones_own_becomes_one_case_named_by_its_settings() {
+        let plan = Plan::new(request()).unwrap();
+        assert_eq!((plan.targets.len(), plan.targets[0].cases.len()), (1, 1));
+        assert_eq!(plan.targets[0].cases[0].name(), "mine threads=2");
+    }
+
+    #[test]
+    fn what_is_swept_fills_placeholders_and_makes_cases_and_what_is_set_may_only_label_them() {
+        let command = ["sh", "-c", "echo $1 ${2} {other}", "{batch}"].map(str::to_owned).to_vec();
+        let sweeps = vec![("batch".to_owned(), vec!["16".to_owned(), "32".to_owned()])];
+        let plan = Plan::new(Request { command, sweeps, ..request() }).unwrap();
+        let cases = &plan.targets[0].cases;
+        assert_eq!(
+            cases.iter().map(Case::name).collect::<Vec<_>>(),
+            ["mine batch=16 threads=2", "mine batch=32 threads=2"]
+        );
+        assert_eq!(cases[1].command, ["sh", "-c", "echo $1 ${2} {other}", "32"]);
+        assert_eq!((plan.runs(), plan.order().count()), (10, 10));
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_has_its_own_sentence() {
+        type Change = fn(&mut Request);
+        let wrong: [(Change, &str); 14] = [
+            (|request| request.environment = None, "no environment is named"),
+            (|request| request.environment = Some(" ".into()), "--env is empty"),
+            (|request| request.environment = Some("a\nb".into()), "control character"),
+            (|request| request.repeats = Some(0), "--repeats 0"),
+            (|request| request.interval = Some(Duration::from_millis(1)), "out of range"),
+            (|request| request.devices = vec!["cpu".into(), "cuda:0".into()], "put {device} where the value belongs"),
+            (|request| request.sweeps = vec![("threads".into(), vec!["4".into()])], "\"threads\" is given twice"),
+            (|request| request.workloads = vec!["idle".into()], "shipped workload"),
+            (|request| request.workloads = vec!["w a=1".into()], "is no name"),
+            (|request| request.workloads.clear(), "needs one name"),
+            (|request| request.settings[0].0 = "hf-token".into(), "--set hf-token: this looks like a secret"),
+            (|request| request.settings[0].1 = "https://me:pw@host".into(), "--set threads: the value looks like"),
+            (|request| request.command = vec!["no-such-command-anywhere".into()], "cannot find the command"),
+            (|request| (request.command.clear(), request.workloads = vec!["resnet".into()]).0, "unknown workload"),
+        ];
+        for (change, expected) in wrong {
+            let mut request = request();
+            change(&mut request);
+            let message = Plan::new(request).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message:?} should contain {expected:?}");
+        }
+    }
+}

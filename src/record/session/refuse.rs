@@ -1,0 +1,72 @@
+//! What a session refuses before anything is started, because of what is recorded already.
+
+use anyhow::{Result, bail};
+
+use crate::record::fingerprint::{self, Machine};
+use crate::record::mask::Mask;
+use crate::record::plan::{Case, Existing, Target};
+use crate::trace::open::Environment;
+
+/// Checks a plan's part for one environment against the runs that are there.
+///
+/// # Errors
+/// They would not go together; the sentence says what to do.
+pub(super) fn check(
+    target: &Target,
+    existing: Existing,
+    before: &Environment,
+    machine: &Machine,
+    mask: &Mask,
+) -> Result<()> {
+    refuse_another_command(target, before, mask)?;
+    match existing {
+        Existing::Append => Ok(()),
+        Existing::Refuse => {
+            refuse_another_machine(target, before, machine)?;
+            refuse_the_same_case(target, before)
+        }
+    }
+}
+
+/// Runs of one case are repeats of one command, also with `--append`.
+fn refuse_another_command(target: &Target, before: &Environment, mask: &Mask) -> Result<()> {
+    for case in &target.cases {
+        let command = mask.command(&case.command);
+        let other = before.runs.iter().find(|run| run.record.case() == case.name() && run.record.command != command);
+        if let Some(run) = other {
+            bail!(
+                "the case \"{}\" was recorded with another command ({}); use another --workload name, or tell the two \
+                 apart with --set KEY=VALUE",
+                case.name(),
+                run.record.command.join(" ")
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Without `--append` an environment stays what it was.
+fn refuse_another_machine(target: &Target, before: &Environment, machine: &Machine) -> Result<()> {
+    let Some(last) = before.runs.last() else { return Ok(()) };
+    let differing = fingerprint::differing_keys(&last.record.fingerprint, &machine.fingerprint);
+    if !differing.is_empty() {
+        bail!(
+            "the environment {:?} was recorded on something else (different: {}); use another --env, or --append to mix them",
+            target.environment,
+            differing.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn refuse_the_same_case(target: &Target, before: &Environment) -> Result<()> {
+    let recorded = |case: &&Case| before.runs.iter().any(|run| run.record.case() == case.name());
+    if let Some(case) = target.cases.iter().find(recorded) {
+        bail!(
+            "the case \"{}\" is already recorded in {}; use --append to add runs, or another --env or --out",
+            case.name(),
+            before.dir.display()
+        );
+    }
+    Ok(())
+}
