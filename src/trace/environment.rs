@@ -72,7 +72,7 @@ fn runs_frame(environment: &Environment, records: &[&RunRecord]) -> Result<DataF
             _ => None,
         }),
         integer("signal", &|record| match record.outcome {
-            Outcome::Killed { signal } => Some(signal.into()),
+            Outcome::Killed { signal } | Outcome::OutOfMemory { signal } => Some(signal.into()),
             _ => None,
         }),
         integer("started_unix_ns", &|record| Some(record.started_unix_ns)),
