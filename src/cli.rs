@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Render(RenderArgs),
     /// Show what a folder of traces holds.
     List(ListArgs),
+    /// Check that traces are whole, and name all that is wrong with them. Changes nothing; exits with 2 if anything is.
+    Verify(VerifyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -100,6 +102,13 @@ pub(crate) struct RenderArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
+    /// Folder of traces, or of one environment.
+    #[arg(default_value = "traces")]
+    pub(crate) traces: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
     /// Folder of traces, or of one environment.
     #[arg(default_value = "traces")]
     pub(crate) traces: PathBuf,

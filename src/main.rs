@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Record(args) => (commands::record::run(args.into()), commands::record::exit_code),
         Command::Render(args) => (commands::render::run(&args.traces, &args.out), |_| ERROR),
         Command::List(args) => (commands::list::run(&args.traces), |_| ERROR),
+        Command::Verify(args) => (commands::verify::run(&args.traces), |_| ERROR),
     };
     result.map_or_else(
         |error| {

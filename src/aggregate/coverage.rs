@@ -2,7 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::trace::run::Coverage;
+use crate::trace::Run;
+use crate::trace::run::{Coverage, CoverageState};
+
+/// The ledger of a run, less what it claims of tables that are not there (any more).
+pub(super) fn of_run(run: &Run) -> Vec<Coverage> {
+    run.record.coverage.iter().map(|entry| as_found(run, entry)).collect()
+}
+
+fn as_found(run: &Run, entry: &Coverage) -> Coverage {
+    let claims = matches!(entry.state, CoverageState::Measured | CoverageState::Imported);
+    if !claims || run.has_table(entry.table()) {
+        return entry.clone();
+    }
+    let reason = format!("the run's table `{}` is missing", entry.table());
+    Coverage { state: CoverageState::Lost, reason, ..entry.clone() }
+}
 
 /// One entry a metric and state, sorted by both: a metric that was measured in one run and lost in another has two.
 /// Of the same metric and state the first run's source and reason stay.
@@ -17,10 +32,25 @@ pub(super) fn merge<'a>(entries: impl Iterator<Item = &'a Coverage>) -> Vec<Cove
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::run::CoverageState::{self, Lost, Measured, Unsupported};
+    use crate::aggregate::testing::{Recorded, record, store};
+    use crate::trace::RunRecord;
+    use crate::trace::run::CoverageState::{Lost, Measured, Unsupported};
+    use crate::trace::tables::Host;
 
     fn entry(metric: &str, state: CoverageState, source: &str) -> Coverage {
         Coverage { metric: metric.into(), state, source: source.into(), reason: String::new() }
+    }
+
+    #[test]
+    fn a_table_that_is_gone_was_not_measured_whatever_the_ledger_says() {
+        let mut recorded = Recorded::new();
+        let told = RunRecord { coverage: vec![entry("host.cpu", Measured, "/proc/stat")], ..record() };
+        let run = recorded.run("a", told);
+        store(run, [Host::default()]);
+        assert_eq!(of_run(run), run.record.coverage);
+        std::fs::remove_file(run.dir.join("host.parquet")).unwrap();
+        let found = of_run(run);
+        assert_eq!((found[0].state, found[0].reason.as_str()), (Lost, "the run's table `host` is missing"));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! Rates are over fixed windows of one second from the run's start, so that no result depends on the sampling interval.
 //! A span without readings is a gap and has no windows; a mean over a run rests on counters and is exact.
 
-mod cgroup;
 mod courses;
 mod coverage;
 mod figures;
@@ -26,23 +25,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, bail};
 
 use self::courses::Courses;
-use self::summary::{CaseSummary, EnvironmentSummary, Metric, RunSummary};
-use crate::trace::{Environment, Run};
+use self::figures::Figures;
+use self::summary::{CaseSummary, EnvironmentSummary, LeftOut, Metric, RunSummary};
+use crate::trace::open::and_others;
+use crate::trace::run::Coverage;
+use crate::trace::{Damaged, Environment, Run};
 
 /// Sums up an environment, one run at a time.
 ///
-/// Runs that did not finish are listed with their own values, but enter no statistics.
+/// Runs that did not finish are listed with their own values, but enter no statistics. Runs that cannot be read are left
+/// out and named.
 ///
 /// # Errors
-/// The environment has no run, or a table of a run cannot be read; which is named.
+/// The environment has no run that can be read; the first that cannot is named.
 pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
-    let Some(newest) = environment.runs.iter().max_by_key(|run| run.record.started_unix_ns) else {
-        bail!("the environment {} has no run", environment.name);
+    let mut left_out = environment.damaged.clone();
+    let mut cases = Vec::new();
+    for runs in environment.runs.chunk_by(|a, b| a.case_slug == b.case_slug) {
+        cases.extend(summarise_case(runs, &mut left_out)?);
+    }
+    let kept = || environment.runs.iter().filter(|run| left_out.iter().all(|damaged| damaged.dir != run.dir));
+    let Some(newest) = kept().max_by_key(|run| run.record.started_unix_ns) else {
+        match left_out.as_slice() {
+            [] => bail!("the environment {} has no run", environment.name),
+            [first, others @ ..] => bail!("{}{}", first.reason, and_others(others.len())),
+        }
     };
-    let records = || environment.runs.iter().map(|run| &run.record);
+    let records = || kept().map(|run| &run.record);
     let fingerprints: BTreeSet<String> =
         records().map(|record| serde_json::to_string(&record.fingerprint)).collect::<Result<_, _>>()?;
     let libraries: BTreeSet<&String> = records().flat_map(|record| &record.libraries).collect();
+    let coverage: Vec<Coverage> = kept().flat_map(coverage::of_run).collect();
     Ok(EnvironmentSummary {
         name: environment.name.clone(),
         slug: environment.slug.clone(),
@@ -50,44 +63,76 @@ pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
         fingerprints: fingerprints.len(),
         limits: newest.record.limits,
         libraries: libraries.into_iter().cloned().collect(),
-        coverage: coverage::merge(records().flat_map(|record| &record.coverage)),
-        cases: environment
-            .runs
-            .chunk_by(|a, b| a.case_slug == b.case_slug)
-            .map(summarise_case)
-            .collect::<Result<_>>()?,
+        coverage: coverage::merge(coverage.iter()),
+        left_out: left_out.iter().map(|damaged| as_left_out(environment, damaged)).collect(),
+        cases,
     })
 }
 
-/// Sums up the runs of one case.
-fn summarise_case(runs: &[Run]) -> Result<CaseSummary> {
+/// Names a run from its environment's folder on: where the folder lies on this machine is nobody's business.
+fn as_left_out(environment: &Environment, damaged: &Damaged) -> LeftOut {
+    let folder = environment.dir.display().to_string();
+    let run = damaged.dir.strip_prefix(&environment.dir).unwrap_or(&damaged.dir).display().to_string();
+    LeftOut { run, reason: damaged.reason.replace(&folder, &format!("environment={}", environment.slug)) }
+}
+
+/// Sums up the runs of one case; `None` where none can be read.
+fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<CaseSummary>> {
     let finished = |run: &&Run| run.record.outcome.is_finished();
-    let any_finished = runs.iter().any(|run| finished(&run));
-    let mut courses = Courses::default();
-    let mut cores: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let (mut of_finished, mut of_others) = (Shown::default(), Shown::default());
     let mut summaries = Vec::new();
+    // A run that was cut may not have told all that a finished one has.
+    let mut told: Option<&Run> = None;
     for run in runs {
-        let figures = run::figures(run)?;
-        if finished(&run) || !any_finished {
-            courses.add(&figures.windows);
-            figures.cores.iter().for_each(|(core, share)| cores.entry(*core).or_default().push(*share));
+        let figures = match run::figures(run) {
+            Ok(figures) => figures,
+            Err(error) => {
+                left_out.push(Damaged { dir: run.dir.clone(), reason: format!("{error:#}") });
+                continue;
+            }
+        };
+        if finished(&run) {
+            of_finished.add(&figures)
+        } else {
+            of_others.add(&figures)
+        }
+        if told.is_none_or(|told| !finished(&told) && finished(&run)) {
+            told = Some(run);
         }
         summaries.push(summarise_run(run, figures.values));
     }
-    // A run that was cut may not have told all that a finished one has.
-    let record = &runs.iter().find(finished).unwrap_or(&runs[0]).record;
-    Ok(CaseSummary {
+    let Some(told) = told else { return Ok(None) };
+    // Where a run finished, of the others no course is shown.
+    let shown = if of_finished.runs > 0 { of_finished } else { of_others };
+    let record = &told.record;
+    Ok(Some(CaseSummary {
         name: record.case(),
-        slug: runs[0].case_slug.clone(),
+        slug: told.case_slug.clone(),
         workload: record.workload.clone(),
         settings: record.settings.clone(),
         effective: record.effective.clone(),
         command: record.command.clone(),
         metrics: statistics::over_runs(&summaries),
         runs: summaries,
-        courses: courses.finish(),
-        cores: cores.into_iter().filter_map(|(core, shares)| statistics::core_usage(core, &shares)).collect(),
-    })
+        courses: shown.courses.finish(),
+        cores: shown.cores.into_iter().filter_map(|(core, shares)| statistics::core_usage(core, &shares)).collect(),
+    }))
+}
+
+/// What charts show of some runs.
+#[derive(Default)]
+struct Shown {
+    runs: usize,
+    courses: Courses,
+    cores: BTreeMap<u32, Vec<f64>>,
+}
+
+impl Shown {
+    fn add(&mut self, figures: &Figures) {
+        self.runs += 1;
+        self.courses.add(&figures.windows);
+        figures.cores.iter().for_each(|(core, share)| self.cores.entry(*core).or_default().push(*share));
+    }
 }
 
 fn summarise_run(run: &Run, values: BTreeMap<Metric, f64>) -> RunSummary {
@@ -101,7 +146,6 @@ fn summarise_run(run: &Run, values: BTreeMap<Metric, f64>) -> RunSummary {
         events: record.events.clone(),
         output_tail: record.output_tail.clone(),
         recorder: record.recorder,
-        cpu: record.cpu,
         values,
     }
 }

@@ -6,8 +6,9 @@ use super::figures::Figures;
 use super::statistics::quantile;
 use super::summary::{Metric, Quantity};
 use super::windows::WINDOW_NS;
-use super::{cgroup, gpu, host, memory, processes, steps};
-use crate::trace::tables::{Cgroup, Core, Gpu, Host, Memory, Process, ProcessSample, Step};
+use super::{gpu, host, memory, processes, steps};
+use crate::trace::tables::{Core, Gpu, Host, Memory, Process, ProcessSample, Step};
+use crate::trace::unharmed::unharmed;
 use crate::trace::{Run, RunRecord};
 
 /// Works out all figures of a run. What it has no table or no values for stays absent.
@@ -15,7 +16,7 @@ use crate::trace::{Run, RunRecord};
 /// # Errors
 /// A table cannot be read; the run's folder is named.
 pub(super) fn figures(run: &Run) -> Result<Figures> {
-    measure(run).with_context(|| format!("cannot sum up the run in {}", run.dir.display()))
+    unharmed(|| measure(run)).with_context(|| format!("cannot sum up the run in {}", run.dir.display()))
 }
 
 fn measure(run: &Run) -> Result<Figures> {
@@ -30,9 +31,6 @@ fn measure(run: &Run) -> Result<Figures> {
     if let Some(samples) = run.scan::<ProcessSample>()? {
         let starts = run.scan::<Process>()?.map(processes::starts).transpose()?.unwrap_or_default();
         processes::tree(samples, &starts, record, &mut figures)?;
-    }
-    if let Some(table) = run.scan::<Cgroup>()? {
-        cgroup::group(table, record, &mut figures)?;
     }
     if let Some(table) = run.scan::<Memory>()? {
         memory::pss(table, record, &mut figures)?;

@@ -37,8 +37,13 @@ pub(super) struct Recorded {
 impl Recorded {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let environment =
-            Environment { name: "test".into(), slug: "test".into(), dir: folder.path().to_owned(), runs: Vec::new() };
+        let environment = Environment {
+            name: "test".into(),
+            slug: "test".into(),
+            dir: folder.path().to_owned(),
+            runs: Vec::new(),
+            damaged: Vec::new(),
+        };
         Self { folder, environment }
     }
 

@@ -9,13 +9,16 @@ use anyhow::{Context, Result};
 use crate::trace::open::Environment;
 use crate::trace::{Run, Trace};
 
-/// Prints environments, their cases, and how their runs ended.
+/// Prints environments, their cases, how their runs ended, and what cannot be read.
 ///
 /// # Errors
-/// The folder holds no trace, or one cannot be read.
+/// The folder holds no run that can be read.
 pub fn run(traces: &Path) -> Result<u8> {
     let trace = Trace::open(traces)?;
     let mut text: String = trace.environments.iter().map(environment).collect();
+    for damaged in &trace.damaged {
+        text += &format!("damaged: {}\n", damaged.reason);
+    }
     for run in &trace.recording {
         text += &format!("being recorded: {}\n", run.display());
     }
@@ -27,6 +30,9 @@ fn environment(environment: &Environment) -> String {
     let mut text = format!("{}  ({})\n", environment.name, environment.dir.display());
     for runs in environment.runs.chunk_by(|a, b| a.case_slug == b.case_slug) {
         text += &case(runs);
+    }
+    for damaged in &environment.damaged {
+        text += &format!("  damaged: {}\n", damaged.reason);
     }
     text
 }

@@ -3,3 +3,4 @@
 pub mod list;
 pub mod record;
 pub mod render;
+pub mod verify;

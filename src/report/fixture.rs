@@ -6,10 +6,10 @@ use std::f64::consts::PI;
 use serde_json::json;
 
 use crate::aggregate::summary::{
-    CaseSummary, CoreUsage, Course, EnvironmentSummary, Metric, MetricSummary, Point, Quantity, RunSummary,
+    CaseSummary, CoreUsage, Course, EnvironmentSummary, LeftOut, Metric, MetricSummary, Point, Quantity, RunSummary,
 };
 use crate::trace::layout::slug;
-use crate::trace::run::{Coverage, CoverageState, CpuTotals, Limits, Outcome, RecorderCost, case_name};
+use crate::trace::run::{Coverage, CoverageState, Limits, Outcome, RecorderCost, case_name};
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
@@ -95,6 +95,10 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
     let gpu = json!([{"compute_capability": "8.9", "memory_total_bytes": 25_757_220_864_i64, "name": "NVIDIA GeForce RTX 4090", "power_limit_mw": 450_000}]);
     summary.fingerprint.insert("gpus".to_owned(), gpu);
     summary.coverage = vec![covered("gpu", CoverageState::Measured, "NVML", "")];
+    summary.left_out = vec![LeftOut {
+        run: "case=small-cnn/run=2/node=0".to_owned(),
+        reason: "environment=x/case=small-cnn/run=2/node=0/run.json is damaged or no JSON".to_owned(),
+    }];
     summary
 }
 
@@ -110,6 +114,7 @@ pub(crate) fn hostile() -> EnvironmentSummary {
     summary.fingerprint.insert(evil.to_owned(), json!(evil));
     summary.libraries = vec![evil.to_owned()];
     summary.coverage = vec![covered(evil, CoverageState::Denied, evil, evil)];
+    summary.left_out = vec![LeftOut { run: evil.to_owned(), reason: evil.to_owned() }];
     summary
 }
 
@@ -135,6 +140,7 @@ fn environment(name: &str, cases: Vec<CaseSummary>) -> EnvironmentSummary {
             covered("host", CoverageState::Measured, "/proc/stat", ""),
             covered("memory.pss_bytes", CoverageState::Denied, "/proc/<pid>/smaps_rollup", "permission denied"),
         ],
+        left_out: Vec::new(),
         cases,
     }
 }
@@ -173,12 +179,6 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
             missed_ticks: Some(0),
             late_max_ns: Some(1_800_000),
             journal_bytes: Some(1 << 20),
-        },
-        cpu: CpuTotals {
-            clocks_ns: Some(90_100_000_000),
-            rusage_user_ns: Some(80_000_000_000),
-            rusage_system_ns: Some(10_000_000_000),
-            cgroup_ns: (run == 1).then_some(90_400_000_000),
         },
         values: if outcome.is_finished() {
             BTreeMap::from([(Metric::Duration, spent), (Metric::CpuUsage, 0.93)])

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::files;
 use crate::report::Report;
@@ -19,19 +19,36 @@ mod markdown;
 mod page;
 
 const CHARTS: &str = "charts";
+const INDEX: &str = "index.html";
+/// What every page of ours says of itself, as the templates have it.
+const GENERATOR: &str = r#"<meta name="generator" content="shice">"#;
 
 /// Writes the site of all reports below `out`. What it replaces is its own: pages, and charts of reports that are
 /// written again. Other files stay.
 ///
 /// # Errors
-/// Something cannot be written, with its path; or a template is faulty.
+/// A page of somebody else's would be replaced, and nothing is written; something cannot be written, with its path; or
+/// a template is faulty.
 pub fn write(out: &Path, reports: &[Report]) -> Result<()> {
+    refuse_foreign_pages(out, reports)?;
     for report in reports {
         let siblings: Vec<&Report> = reports.iter().filter(|other| other.slug == report.slug).collect();
         write_report(out, report, &siblings)?;
     }
     files::create_dir(out)?;
-    files::write(&out.join("index.html"), page::index(reports)?.as_bytes())
+    files::write(&out.join(INDEX), page::index(reports)?.as_bytes())
+}
+
+fn refuse_foreign_pages(out: &Path, reports: &[Report]) -> Result<()> {
+    let pages = reports.iter().map(|report| out.join(&report.slug).join(format!("{}.html", report.language.key())));
+    for page in std::iter::once(out.join(INDEX)).chain(pages) {
+        // What is no text is no page of ours either; what cannot be read at all shows when it is written.
+        let ours = fs::read(&page).map_or(true, |bytes| String::from_utf8_lossy(&bytes).contains(GENERATOR));
+        if !ours {
+            bail!("{} is no page of shice's and would be replaced; use another --out, or move it away", page.display());
+        }
+    }
+    Ok(())
 }
 
 fn write_report(out: &Path, report: &Report, siblings: &[&Report]) -> Result<()> {

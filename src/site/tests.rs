@@ -118,3 +118,18 @@ fn an_output_that_is_a_file_is_named() {
     let error = format!("{:#}", write(out.path(), &reports()).unwrap_err());
     assert!(error.contains(&out.path().display().to_string()), "{error}");
 }
+
+#[test]
+fn a_page_of_somebody_elses_is_not_replaced_and_nothing_is_written() {
+    let reports = reports();
+    for page in [INDEX.to_owned(), format!("{}/en.html", reports[0].slug)] {
+        let out = tempfile::tempdir().unwrap();
+        let path = out.path().join(&page);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "<!DOCTYPE html><title>My homepage</title>").unwrap();
+        let before = all_files(out.path());
+        let error = write(out.path(), &reports).unwrap_err().to_string();
+        assert!(error.contains(&path.display().to_string()) && error.contains("another --out"), "{error}");
+        assert_eq!(before, all_files(out.path()));
+    }
+}

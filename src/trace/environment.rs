@@ -5,7 +5,7 @@ use std::fs::File;
 
 use anyhow::{Context, Result};
 use polars::prelude::{Column, DataFrame, KeyValueMetadata, ParquetWriter};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::layout::{ENVIRONMENT_FILE, RUNS_FILE, fnv1a};
 use super::open::Environment;
@@ -18,31 +18,39 @@ use crate::files;
 /// # Errors
 /// Names the file that could not be written.
 pub fn write_derived(environment: &Environment) -> Result<()> {
-    let records: Vec<&RunRecord> = environment.runs.iter().map(|run| &run.record).collect();
-    let value = json!({
-        "schema_version": SCHEMA_VERSION,
-        "name": environment.name,
-        "fingerprint": common_fingerprint(&records),
-    });
+    let value = environment_value(environment);
     let mut text = serde_json::to_vec_pretty(&value).context("cannot put the environment into JSON")?;
     text.push(b'\n');
     files::write(&environment.dir.join(ENVIRONMENT_FILE), &text)?;
-    write_runs(environment, &records)
+    write_runs(environment)
+}
+
+/// What `environment.json` holds.
+pub(super) fn environment_value(environment: &Environment) -> Value {
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "name": environment.name,
+        "fingerprint": common_fingerprint(&records(environment)),
+    })
+}
+
+fn records(environment: &Environment) -> Vec<&RunRecord> {
+    environment.runs.iter().map(|run| &run.record).collect()
 }
 
 /// The keys on which all runs agree.
-fn common_fingerprint(records: &[&RunRecord]) -> BTreeMap<String, serde_json::Value> {
+fn common_fingerprint(records: &[&RunRecord]) -> BTreeMap<String, Value> {
     let Some((first, others)) = records.split_first() else { return BTreeMap::new() };
     let mut common = first.fingerprint.clone();
     common.retain(|key, value| others.iter().all(|other| other.fingerprint.get(key) == Some(value)));
     common
 }
 
-fn write_runs(environment: &Environment, records: &[&RunRecord]) -> Result<()> {
+fn write_runs(environment: &Environment) -> Result<()> {
     let path = environment.dir.join(RUNS_FILE);
     let failed = || format!("cannot write {}", path.display());
     let part = files::part_of(&path);
-    let mut frame = runs_frame(environment, records)?;
+    let mut frame = runs_frame(environment)?;
     let file = File::create(&part).with_context(failed)?;
     let footer = KeyValueMetadata::from_static(vec![("shice.schema_version".into(), SCHEMA_VERSION.into())]);
     ParquetWriter::new(&file).with_key_value_metadata(Some(footer)).finish(&mut frame).with_context(failed)?;
@@ -50,7 +58,12 @@ fn write_runs(environment: &Environment, records: &[&RunRecord]) -> Result<()> {
     files::put_in_place(&part, &path)
 }
 
-fn runs_frame(environment: &Environment, records: &[&RunRecord]) -> Result<DataFrame> {
+/// What `runs.parquet` holds: a row a run.
+///
+/// # Errors
+/// None of the columns can differ in length, so there is none to be expected.
+pub(super) fn runs_frame(environment: &Environment) -> Result<DataFrame> {
+    let records = records(environment);
     let text = |name: &str, value: &dyn Fn(&RunRecord) -> String| {
         Column::new(name.into(), records.iter().map(|record| value(record)).collect::<Vec<_>>())
     };
@@ -72,7 +85,7 @@ fn runs_frame(environment: &Environment, records: &[&RunRecord]) -> Result<DataF
             _ => None,
         }),
         integer("signal", &|record| match record.outcome {
-            Outcome::Killed { signal } | Outcome::OutOfMemory { signal } => Some(signal.into()),
+            Outcome::Killed { signal } => Some(signal.into()),
             _ => None,
         }),
         integer("started_unix_ns", &|record| Some(record.started_unix_ns)),

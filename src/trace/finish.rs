@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use super::journal;
 use super::layout::{JOURNAL_FILE, RESERVE_FILE, RUN_FILE, STEPS_FILE};
 use super::run::{Outcome, RunRecord};
+use super::sums;
 use super::tables::Sinks;
 use crate::files;
 
@@ -34,8 +35,8 @@ pub fn reserve_space(folder: &Path) -> Result<()> {
     fs::write(&path, vec![1; RESERVED_BYTES]).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Completes a run: `run.json` first, then the journal becomes Parquet and goes. A crash or a full disk in between
-/// leaves the journal, and the next call begins anew.
+/// Completes a run: `run.json` first, then the journal becomes Parquet, then `run.json` gets the files' sums and the
+/// journal goes. A crash or a full disk in between leaves the journal, and the next call begins anew.
 ///
 /// # Errors
 /// Names the file that could not be read or written; record and journal are kept then.
@@ -55,8 +56,9 @@ pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
     };
     if skipped > 0 {
         record.events.push(format!("{skipped} line(s) of the journal were cut or unknown and are left out"));
-        write_record(folder, record)?;
     }
+    record.files = sums::of_tables(folder)?;
+    write_record(folder, record)?;
     remove(&folder.join(STEPS_FILE))?;
     remove(&journal)
 }

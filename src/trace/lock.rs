@@ -46,6 +46,12 @@ impl Lock {
         }
     }
 
+    /// Whether a recorder, or a reader that finishes a run, holds the lock of an environment's folder. Changes nothing.
+    pub fn is_held(environment: &Path) -> bool {
+        let file = File::open(environment.join(LOCK_FILE));
+        file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
     fn try_take(environment: &Path) -> Result<Option<Self>> {
         let path = environment.join(LOCK_FILE);
         let failed = || format!("cannot lock {}", path.display());

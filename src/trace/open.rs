@@ -14,7 +14,7 @@ use super::layout::{JOURNAL_FILE, RUN_FILE};
 use super::lock::Lock;
 use super::run::RunRecord;
 use super::table::Table;
-use super::{finish, parquet};
+use super::{finish, parquet, sums};
 
 /// All environments of a folder, in the order of their slugs.
 #[derive(Debug)]
@@ -22,6 +22,22 @@ pub struct Trace {
     pub environments: Vec<Environment>,
     /// Runs that are being recorded right now, and are therefore left alone.
     pub recording: Vec<PathBuf>,
+    /// What cannot be read of environments of which nothing can be.
+    pub damaged: Vec<Damaged>,
+}
+
+/// A run, or a whole environment, that cannot be read: it takes the others with it in nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    pub dir: PathBuf,
+    /// What is wrong, where, and what to do about it.
+    pub reason: String,
+}
+
+impl Damaged {
+    pub(crate) fn new(dir: &Path, error: &anyhow::Error) -> Self {
+        Self { dir: dir.to_owned(), reason: format!("{error:#}") }
+    }
 }
 
 /// One environment and its runs.
@@ -33,6 +49,8 @@ pub struct Environment {
     pub dir: PathBuf,
     /// By case in the order in which cases were first recorded, then by number.
     pub runs: Vec<Run>,
+    /// Runs that cannot be read.
+    pub damaged: Vec<Damaged>,
 }
 
 /// One run on disk.
@@ -49,9 +67,24 @@ impl Run {
     /// The rows of one of the run's tables; see [`parquet::scan`].
     ///
     /// # Errors
-    /// The file is damaged or of an unknown schema major; it is named.
+    /// The file is damaged, of an unknown schema major, or not what was written; it is named.
     pub fn scan<T: Table>(&self) -> Result<Option<LazyFrame>> {
-        parquet::scan::<T>(self.copy.as_ref().map_or(self.dir.as_path(), TempDir::path))
+        let path = parquet::table_path::<T>(&self.dir);
+        let sum = path.file_name().and_then(|name| self.record.files.get(name.to_str()?));
+        if let Some(sum) = sum.filter(|_| self.copy.is_none() && path.exists()) {
+            sums::check(&path, sum)?;
+        }
+        parquet::scan::<T>(self.tables())
+    }
+
+    /// Whether there is a file of the table.
+    pub fn has_table(&self, table: &str) -> bool {
+        parquet::path_of(self.tables(), table).exists()
+    }
+
+    /// The folder of the tables.
+    fn tables(&self) -> &Path {
+        self.copy.as_ref().map_or(self.dir.as_path(), TempDir::path)
     }
 
     /// Finishes the tables of a cut run outside its folder, which cannot be written.
@@ -67,28 +100,52 @@ impl Trace {
     /// Opens a folder of traces (`traces`), or the folder of one environment (`traces/environment=x`).
     ///
     /// # Errors
-    /// There is no such folder, it holds no run, or a run cannot be read; what and where is named.
+    /// There is no such folder, or it holds no run that can be read; what and where is named.
     pub fn open(folder: &Path) -> Result<Self> {
-        if !folder.is_dir() {
-            bail!("{} is no folder; give the one that `shice record --out` wrote to", folder.display());
-        }
-        let mut trace = Trace { environments: Vec::new(), recording: Vec::new() };
-        let dirs = match partition(folder, "environment") {
-            Some(_) => vec![folder.to_owned()],
-            None => partitions(folder, "environment")?.into_iter().map(|(_, dir)| dir).collect(),
-        };
-        for dir in dirs {
-            let opened = open_environment(&dir)?;
-            trace.environments.extend(opened.environment);
-            trace.recording.extend(opened.recording);
+        let mut trace = Trace { environments: Vec::new(), recording: Vec::new(), damaged: Vec::new() };
+        for dir in environment_dirs(folder)? {
+            match open_environment(&dir) {
+                Ok(opened) => trace.add(opened),
+                Err(error) => trace.damaged.push(Damaged::new(&dir, &error)),
+            }
         }
         if trace.environments.is_empty() {
+            if let [first, others @ ..] = trace.damaged.as_slice() {
+                bail!("{}{}", first.reason, and_others(others.len()));
+            }
             match trace.recording.first() {
                 Some(run) => bail!("{} is still being recorded, and there is no other run; wait for it", run.display()),
                 None => bail!("{} holds no recorded run; record one with `shice record --out {0}`", folder.display()),
             }
         }
         Ok(trace)
+    }
+
+    fn add(&mut self, opened: Opened) {
+        self.recording.extend(opened.recording);
+        match opened.environment {
+            Some(environment) => self.environments.push(Environment { damaged: opened.damaged, ..environment }),
+            None => self.damaged.extend(opened.damaged),
+        }
+    }
+}
+
+/// Tells in an error of the first damaged thing that it is not the only one.
+pub(crate) fn and_others(number: usize) -> String {
+    if number == 0 { String::new() } else { format!(" (and {number} more; `shice verify` names all)") }
+}
+
+/// The folders of environments that a folder stands for.
+///
+/// # Errors
+/// It is no folder, or cannot be listed.
+pub(super) fn environment_dirs(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.is_dir() {
+        bail!("{} is no folder; give the one that `shice record --out` wrote to", folder.display());
+    }
+    match partition(folder, "environment") {
+        Some(_) => Ok(vec![folder.to_owned()]),
+        None => Ok(partitions(folder, "environment")?.into_iter().map(|(_, dir)| dir).collect()),
     }
 }
 
@@ -99,12 +156,14 @@ pub struct Opened {
     pub environment: Option<Environment>,
     /// Runs that are being recorded right now.
     pub recording: Vec<PathBuf>,
+    /// Runs that cannot be read or finished.
+    pub damaged: Vec<Damaged>,
 }
 
 /// Opens the folder of one environment, and finishes runs whose recorder died.
 ///
 /// # Errors
-/// A run cannot be read or finished; its file is named.
+/// The folder cannot be listed or locked, or what is derived of its runs cannot be written; it is named.
 pub fn open_environment(folder: &Path) -> Result<Opened> {
     let cut = |dir: &PathBuf| dir.join(JOURNAL_FILE).exists();
     if !run_folders(folder)?.iter().any(|(_, dir)| cut(dir)) {
@@ -143,28 +202,18 @@ fn is_read_only(cause: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 fn open_with(folder: &Path, access: Access) -> Result<Opened> {
-    let (mut runs, mut recording, mut finished) = (Vec::new(), Vec::new(), false);
+    let (mut runs, mut opened, mut finished) = (Vec::new(), Opened::default(), false);
     for (case_slug, dir) in run_folders(folder)? {
-        // In this order: a journal goes only after the final record has been written.
-        let has_journal = dir.join(JOURNAL_FILE).exists();
-        let path = dir.join(RUN_FILE);
-        if !path.exists() {
-            continue; // The recorder died before it had written anything.
-        }
-        let mut run = Run { record: RunRecord::read(&path)?, dir, case_slug, copy: None };
-        match access {
-            Access::LeaveAlone if has_journal => {
-                recording.push(run.dir);
-                continue;
-            }
-            Access::Finish if has_journal => {
-                finish::recover(&run.dir, &mut run.record)?;
+        match open_run(dir.clone(), case_slug, access) {
+            Ok(Found::Whole(run)) => runs.push(run),
+            Ok(Found::Finished(run)) => {
+                runs.push(run);
                 finished = true;
             }
-            Access::Copy if has_journal => run.read_copy()?,
-            _ => {}
+            Ok(Found::BeingRecorded) => opened.recording.push(dir),
+            Ok(Found::Nothing) => {}
+            Err(error) => opened.damaged.push(Damaged::new(&dir, &error)),
         }
-        runs.push(run);
     }
     sort(&mut runs);
     let environment = runs.first().map(|first| first.record.environment.clone()).map(|name| Environment {
@@ -172,31 +221,69 @@ fn open_with(folder: &Path, access: Access) -> Result<Opened> {
         slug: partition(folder, "environment").unwrap_or_default(),
         dir: folder.to_owned(),
         runs,
+        damaged: Vec::new(),
     });
     if let Some(environment) = environment.as_ref().filter(|_| finished) {
         write_derived(environment)?;
     }
-    Ok(Opened { environment, recording })
+    opened.environment = environment;
+    Ok(opened)
+}
+
+/// What the folder of a run turned out to hold.
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment")]
+enum Found {
+    Whole(Run),
+    /// Its recorder had died; it is whole now.
+    Finished(Run),
+    BeingRecorded,
+    /// The recorder died before it had written anything.
+    Nothing,
+}
+
+fn open_run(dir: PathBuf, case_slug: String, access: Access) -> Result<Found> {
+    refuse_other_nodes(&dir)?;
+    // In this order: a journal goes only after the final record has been written.
+    let has_journal = dir.join(JOURNAL_FILE).exists();
+    let path = dir.join(RUN_FILE);
+    if !path.exists() {
+        return Ok(Found::Nothing);
+    }
+    if has_journal && matches!(access, Access::LeaveAlone) {
+        return Ok(Found::BeingRecorded);
+    }
+    let mut run = Run { record: RunRecord::read(&path)?, dir, case_slug, copy: None };
+    match access {
+        Access::Finish if has_journal => {
+            finish::recover(&run.dir, &mut run.record)?;
+            return Ok(Found::Finished(run));
+        }
+        Access::Copy if has_journal => run.read_copy()?,
+        _ => {}
+    }
+    Ok(Found::Whole(run))
 }
 
 /// The folders of all runs, each with the slug of its case.
-fn run_folders(environment: &Path) -> Result<Vec<(String, PathBuf)>> {
+pub(super) fn run_folders(environment: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for (case_slug, case) in partitions(environment, "case")? {
         for (_, run) in partitions(&case, "run")? {
-            for (node, dir) in partitions(&run, "node")? {
-                if node != "0" {
-                    bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
-                }
-                found.push((case_slug.clone(), dir));
-            }
+            found.extend(partitions(&run, "node")?.into_iter().map(|(_, dir)| (case_slug.clone(), dir)));
         }
     }
     Ok(found)
 }
 
+fn refuse_other_nodes(dir: &Path) -> Result<()> {
+    if partition(dir, "node").is_some_and(|node| node != "0") {
+        bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
+    }
+    Ok(())
+}
+
 /// Cases in the order in which they were first recorded, their runs by number.
-fn sort(runs: &mut [Run]) {
+pub(super) fn sort(runs: &mut [Run]) {
     let mut first: BTreeMap<String, i64> = BTreeMap::new();
     for run in runs.iter() {
         let started = run.record.started_unix_ns;
@@ -225,7 +312,8 @@ pub fn partitions(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-fn partition(path: &Path, key: &str) -> Option<String> {
+/// The value of a folder `<key>=<value>`.
+pub(super) fn partition(path: &Path, key: &str) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     Some(name.strip_prefix(key)?.strip_prefix('=')?.to_owned())
 }

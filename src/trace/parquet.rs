@@ -5,14 +5,16 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use polars::io::parquet::write::BatchedWriter;
 use polars::prelude::{
     DataFrame, DataType, Expr, HiveOptions, KeyValueMetadata, LazyFrame, NULL, ParquetCompression, ParquetReader,
     ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
 };
 
-use super::table::{Buffer, Kind, Table};
+use super::run::REMEDY;
+use super::table::{Buffer, Kind, Shape, Table};
+use super::unharmed::unharmed;
 use super::version::{self, SCHEMA_VERSION};
 use crate::files;
 
@@ -22,6 +24,8 @@ const ROW_GROUP_ROWS: usize = 65_536;
 
 /// Footer key of the schema's version.
 const VERSION_KEY: &str = "shice.schema_version";
+/// Footer key of the table's name: columns alone need not tell two tables apart.
+const TABLE_KEY: &str = "shice.table";
 
 /// Writes one table of one run. The file appears under its name only when it is complete.
 pub struct Sink<T: Table> {
@@ -77,7 +81,8 @@ impl<T: Table> Sink<T> {
 }
 
 fn writer<T: Table>(file: BufWriter<File>, schema: &Schema) -> Result<BatchedWriter<BufWriter<File>>> {
-    let mut footer = vec![(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_owned())];
+    let mut footer =
+        vec![(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_owned()), (TABLE_KEY.to_owned(), T::NAME.to_owned())];
     footer.extend(
         T::COLUMNS.iter().map(|column| (format!("shice.column.{}", column.name), column.description.to_owned())),
     );
@@ -90,30 +95,42 @@ fn writer<T: Table>(file: BufWriter<File>, schema: &Schema) -> Result<BatchedWri
 
 /// `<folder>/<table>.parquet`.
 pub fn table_path<T: Table>(folder: &Path) -> PathBuf {
-    folder.join(T::NAME).with_extension("parquet")
+    path_of(folder, T::NAME)
+}
+
+pub(super) fn path_of(folder: &Path, table: &str) -> PathBuf {
+    folder.join(format!("{table}.parquet"))
 }
 
 /// The rows of a table, with exactly the columns of [`Table::COLUMNS`]: those that an older minor did not have are
 /// null, those of a newer one are left out. `None` where the run has no such table.
 ///
 /// # Errors
-/// The file is truncated, no Parquet, or of an unknown schema major; the file is named.
+/// The file is truncated, no Parquet, of an unknown schema major, or holds another table; the file is named.
 pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
     let path = table_path::<T>(folder);
     if !path.exists() {
         return Ok(None);
     }
-    let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let stored = stored_columns(file).with_context(|| {
-        format!("{} is damaged or no Parquet file; remove this run's folder, or restore it from a copy", path.display())
-    })?;
+    open(&path, Shape::of::<T>()).map(|(_, rows)| Some(rows))
+}
+
+/// What a file says of itself, and its rows as [`scan`] has them.
+///
+/// # Errors
+/// As [`scan`].
+pub(super) fn open(path: &Path, shape: Shape) -> Result<(Stored, LazyFrame)> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let stored = unharmed(|| stored(file))
+        .with_context(|| format!("{} is damaged or no Parquet file; {REMEDY}", path.display()))?;
     version::check(stored.version.as_deref().unwrap_or_default())
         .with_context(|| format!("cannot use {}", path.display()))?;
-    let columns: Vec<Expr> = T::COLUMNS
+    stored.refuse_another(shape).with_context(|| format!("cannot use {}; {REMEDY}", path.display()))?;
+    let columns: Vec<Expr> = shape
+        .columns
         .iter()
         .map(|column| {
-            let found = stored.names.iter().any(|name| name == column.name);
-            let value = if found { col(column.name) } else { lit(NULL) };
+            let value = if stored.columns.contains(column.name) { col(column.name) } else { lit(NULL) };
             value.cast(data_type(column.kind)).alias(column.name)
         })
         .collect();
@@ -123,23 +140,61 @@ pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
         hive_options: HiveOptions { enabled: Some(false), ..HiveOptions::default() },
         ..ScanArgsParquet::default()
     };
-    let scan = PlRefPath::try_from_path(&path)
+    let scan = PlRefPath::try_from_path(path)
         .and_then(|path| LazyFrame::scan_parquet(path, options))
         .with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(Some(scan.select(columns)))
+    Ok((stored, scan.select(columns)))
 }
 
-struct Stored {
-    version: Option<String>,
-    names: Vec<String>,
+/// What a file says of itself.
+pub(super) struct Stored {
+    pub(super) version: Option<String>,
+    /// Absent in files that were written before it was kept.
+    table: Option<String>,
+    pub(super) columns: Schema,
 }
 
-fn stored_columns(file: File) -> Result<Stored> {
+impl Stored {
+    /// A file that lies under another table's name would read as a table of nulls.
+    fn refuse_another(&self, shape: Shape) -> Result<()> {
+        if let Some(table) = self.table.as_deref().filter(|table| *table != shape.name) {
+            bail!("it holds the table {table:?}, not {:?}", shape.name);
+        }
+        for column in shape.columns {
+            match self.columns.get(column.name) {
+                None if column.key => bail!("it is no table {:?}: it lacks the column {:?}", shape.name, column.name),
+                Some(found) if !holds(found, column.kind) => {
+                    bail!("its column {:?} is of the type {found}, not {}", column.name, data_type(column.kind));
+                }
+                _ => {}
+            }
+        }
+        if !shape.columns.iter().any(|column| !column.key && self.columns.contains(column.name)) {
+            bail!("it is no table {:?}: of its values it has no column", shape.name);
+        }
+        Ok(())
+    }
+}
+
+fn stored(file: File) -> Result<Stored> {
     let mut reader = ParquetReader::new(file);
-    let names = reader.schema()?.iter_names().map(|name| name.to_string()).collect();
+    let schema = reader.schema()?;
+    let columns = schema.iter().map(|(name, field)| (name.clone(), DataType::from_arrow_field(field))).collect();
     let footer = Arc::clone(reader.get_metadata()?);
-    let version = footer.key_value_metadata().iter().flatten().find(|pair| pair.key == VERSION_KEY);
-    Ok(Stored { version: version.and_then(|pair| pair.value.clone()), names })
+    let value = |key: &str| {
+        let pair = footer.key_value_metadata().iter().flatten().find(|pair| pair.key == key);
+        pair.and_then(|pair| pair.value.clone())
+    };
+    Ok(Stored { version: value(VERSION_KEY), table: value(TABLE_KEY), columns })
+}
+
+/// Whether values of a stored type can stand for a column without losing anything.
+fn holds(found: &DataType, kind: Kind) -> bool {
+    match kind {
+        Kind::Integer => found.is_integer() || *found == DataType::Null,
+        Kind::Real => found.is_numeric() || *found == DataType::Null,
+        Kind::Text => matches!(found, DataType::String | DataType::Null),
+    }
 }
 
 fn data_type(kind: Kind) -> DataType {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::plausible::implausible;
+use super::sums::Sum;
 use super::version;
 
 /// Everything that is known of a run besides its samples.
@@ -49,9 +51,6 @@ pub struct RunRecord {
     /// CPU time of the whole tree.
     #[serde(default)]
     pub cpu: CpuTotals,
-    /// Whose control group the table `cgroup` tells of.
-    #[serde(default)]
-    pub cgroup: Groups,
     pub limits: Limits,
     /// Hardware and software that should stay the same between runs of one environment.
     pub fingerprint: BTreeMap<String, Value>,
@@ -67,6 +66,9 @@ pub struct RunRecord {
     /// What recording cost.
     #[serde(default)]
     pub recorder: RecorderCost,
+    /// Length and hash of each table's file; empty where the run was not finished, or by an older program.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Sum>,
     /// Names of processes that outlived the root process and were ended by the recorder.
     #[serde(default)]
     pub survivors: Vec<String>,
@@ -90,8 +92,6 @@ pub enum Outcome {
     Failed { exit_code: i32 },
     /// Ended by a signal that the recorder did not send.
     Killed { signal: i32 },
-    /// Ended by the kernel for lack of memory; an event says what that rests on.
-    OutOfMemory { signal: i32 },
     /// Ended because the user stopped the recording.
     Interrupted,
     /// The recorder died; what it had written was kept.
@@ -111,15 +111,14 @@ impl Outcome {
             Outcome::Finished => "finished",
             Outcome::Failed { .. } => "failed",
             Outcome::Killed { .. } => "killed",
-            Outcome::OutOfMemory { .. } => "out_of_memory",
             Outcome::Interrupted => "interrupted",
             Outcome::Incomplete => "incomplete",
         }
     }
 }
 
-/// CPU time of the tree by up to three independent ways, each a lower bound: clocks miss what a process did after its
-/// last sample, rusage misses processes that nobody waited for, a control group those that were moved out of it.
+/// CPU time of the tree by two independent ways, each a lower bound: clocks miss what a process did after its last
+/// sample, rusage misses processes that nobody waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuTotals {
     /// Sum over all processes of the last reading of their CPU clock.
@@ -128,56 +127,13 @@ pub struct CpuTotals {
     pub rusage_user_ns: Option<i64>,
     /// System time, likewise.
     pub rusage_system_ns: Option<i64>,
-    /// CPU time of the run's control group, of its own or the container's; null where there is none.
-    #[serde(default)]
-    pub cgroup_ns: Option<i64>,
 }
 
 impl CpuTotals {
-    /// The greatest of the lower bounds, in nanoseconds.
+    /// The greater of the two lower bounds, in nanoseconds.
     pub fn best_ns(&self) -> Option<i64> {
-        self.clocks_ns.max(self.rusage_ns()).max(self.cgroup_ns)
-    }
-
-    /// User and system time that the kernel accounted for all processes waited for.
-    pub fn rusage_ns(&self) -> Option<i64> {
-        self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user + system)
-    }
-}
-
-/// Whose control group was read, by kind of resource; null where none tells it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Groups {
-    #[serde(default)]
-    pub cpu: Option<GroupScope>,
-    /// The CPU quota and its throttling.
-    #[serde(default)]
-    pub throttling: Option<GroupScope>,
-    /// Memory, swap and kills for lack of memory.
-    #[serde(default)]
-    pub memory: Option<GroupScope>,
-    #[serde(default)]
-    pub processes: Option<GroupScope>,
-    #[serde(default)]
-    pub io: Option<GroupScope>,
-}
-
-/// Whose control group it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GroupScope {
-    /// That of the container in which the run's command works.
-    Container,
-    /// One that the recorder made for the run.
-    Own,
-    /// The one that the recorder itself is in, and others may be.
-    Shared,
-}
-
-impl GroupScope {
-    /// Whether all that the group tells is the run's.
-    pub fn is_the_runs(self) -> bool {
-        matches!(self, GroupScope::Container | GroupScope::Own)
+        let rusage = self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user + system);
+        self.clocks_ns.max(rusage)
     }
 }
 
@@ -205,6 +161,18 @@ pub struct Coverage {
     /// Why values are missing, or what is to be known of them; empty where there is nothing to say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+}
+
+impl Coverage {
+    /// The table that the line is about.
+    pub fn table(&self) -> &str {
+        self.metric.split_once('.').map_or(&self.metric, |(table, _)| table)
+    }
+
+    /// The column, or the beginning of several columns' names, that the line is about; `None` for the whole table.
+    pub fn column(&self) -> Option<&str> {
+        self.metric.split_once('.').map(|(_, column)| column)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -235,8 +203,8 @@ pub struct RecorderCost {
     pub journal_bytes: Option<u64>,
 }
 
-/// What can be done about a damaged record.
-const REMEDY: &str = "remove this run's folder, or restore it from a copy";
+/// What can be done about a damaged record or table.
+pub(super) const REMEDY: &str = "remove this run's folder, or restore it from a copy";
 
 impl RunRecord {
     /// What `diff` pairs and `record` repeats: the workload and its settings as requested.
@@ -247,14 +215,21 @@ impl RunRecord {
     /// Reads `run.json`.
     ///
     /// # Errors
-    /// The file cannot be read, is no run record, or is of an unknown schema major; the path is named.
+    /// The file cannot be read, is no run record, tells what cannot be, or is of an unknown schema major; the path is
+    /// named.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let value: Value = serde_json::from_slice(&text)
             .with_context(|| format!("{} is damaged or no JSON; {REMEDY}", path.display()))?;
         let version = value.get("schema_version").and_then(Value::as_str).unwrap_or_default();
         version::check(version).with_context(|| format!("cannot use {}", path.display()))?;
-        serde_json::from_value(value).with_context(|| format!("{} is no run record; {REMEDY}", path.display()))
+        let record: Self =
+            serde_json::from_value(value).with_context(|| format!("{} is no run record; {REMEDY}", path.display()))?;
+        let wrong = implausible(&record);
+        if !wrong.is_empty() {
+            bail!("{} tells what cannot be ({}); {REMEDY}", path.display(), wrong.join(", "));
+        }
+        Ok(record)
     }
 }
 

@@ -16,7 +16,33 @@ pub enum Kind {
 pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
+    /// Whether it is one of those that say of what and when a row is; these are never null.
+    pub key: bool,
     pub description: &'static str,
+}
+
+/// How the description of every counter begins.
+const CUMULATIVE: &str = "Cumulative ";
+
+impl Column {
+    /// Whether it counts from the run's start and so never falls within one process, core or device.
+    pub fn is_cumulative(&self) -> bool {
+        self.description.starts_with(CUMULATIVE)
+    }
+}
+
+/// Name and columns of a table, for what treats all tables alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub name: &'static str,
+    pub columns: &'static [Column],
+}
+
+impl Shape {
+    /// The shape of one table.
+    pub fn of<T: Table>() -> Self {
+        Self { name: T::NAME, columns: T::COLUMNS }
+    }
 }
 
 /// A kind of sample, stored in one Parquet file a run.
@@ -111,17 +137,27 @@ macro_rules! tables {
                     $( $crate::trace::Column {
                         name: stringify!($key),
                         kind: <$key_type as $crate::trace::table::Cell>::KIND,
+                        key: true,
                         description: concat!($($key_doc),+).trim_ascii(),
                     }, )+
                     $( $crate::trace::Column {
                         name: stringify!($field),
                         kind: <$type as $crate::trace::table::Cell>::KIND,
+                        key: false,
                         description: concat!($($doc),+).trim_ascii(),
                     }, )*
                 ];
                 type Buffer = $buffer;
             }
         )+
+
+        /// Every table.
+        pub const SHAPES: &[$crate::trace::table::Shape] = &[
+            $( $crate::trace::table::Shape {
+                name: <$table as $crate::trace::Table>::NAME,
+                columns: <$table as $crate::trace::Table>::COLUMNS,
+            }, )+
+        ];
 
         /// One line of the journal: a row and the table that it belongs to.
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,6 +1,7 @@
 //! Every table of a trace: its columns, their units and what they mean.
 //!
-//! Counters (`cumulative`) count from the run's start; gauges are readings at `t_ns`. Null is "not measured", never 0.
+//! A column whose description begins with `Cumulative` is a counter from the run's start, and that is how readers and
+//! `shice verify` know it; others are gauges, readings at `t_ns`. Null is "not measured", never 0.
 
 use super::table::tables;
 
@@ -50,41 +51,14 @@ tables! {
         pressure_memory_ns: i64,
         /// Cumulative time in which some task waited for I/O (pressure stall information).
         pressure_io_ns: i64,
-    }
-
-    /// The control group that the run is accounted in, one row a tick; `cgroup` in `run.json` says whose group that is.
-    cgroup: Cgroup, CgroupBuffer {
-        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
-        t_ns: i64,
-        ;
-        /// Cumulative CPU time of the group (v1 nanoseconds, v2 microseconds).
-        cpu_ns: i64,
-        /// Cumulative CPU time of the group in user mode.
-        cpu_user_ns: i64,
-        /// Cumulative CPU time of the group in the kernel.
-        cpu_system_ns: i64,
-        /// Cumulative time in which the group was throttled by its CPU quota, summed over cores.
-        throttled_ns: i64,
-        /// Cumulative number of the quota's periods in which the group was throttled.
-        throttled_periods: i64,
-        /// Cumulative number of the quota's periods; 0 or null where there is no quota.
-        periods: i64,
-        /// Memory charged to the group, page cache included.
-        memory_bytes: i64,
-        /// Memory charged to the group less inactive file cache (what `docker stats` shows).
-        working_set_bytes: i64,
-        /// Highest memory charged to the group so far in the run; null while a peak from before the run stands.
-        memory_peak_bytes: i64,
-        /// Memory of the group that is in swap.
-        swap_bytes: i64,
-        /// Threads of all processes of the group (pids.current counts each).
-        threads: i64,
-        /// Cumulative number of processes of the group that the kernel killed for lack of memory.
-        oom_kills: i64,
-        /// Cumulative bytes that the group read from block devices.
-        read_bytes: i64,
-        /// Cumulative bytes that the group wrote to block devices.
-        written_bytes: i64,
+        /// Cumulative CPU time of the recorder's cgroup.
+        cgroup_cpu_ns: i64,
+        /// Cumulative time in which the cgroup was throttled by its CPU quota.
+        cgroup_throttled_ns: i64,
+        /// Memory charged to the cgroup, page cache included.
+        cgroup_memory_bytes: i64,
+        /// Memory charged to the cgroup less inactive file cache (what `docker stats` shows).
+        cgroup_working_set_bytes: i64,
     }
 
     /// One logical core, one row a core and tick (each second above 32 cores).
@@ -211,5 +185,34 @@ tables! {
         data_wait_ns: i64,
         /// Loss, where the workload read it anyway.
         loss: f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_is_known_by_its_description() {
+        let counters = |name: &str| -> Vec<&str> {
+            let shape = SHAPES.iter().find(|shape| shape.name == name).unwrap();
+            shape.columns.iter().filter(|column| column.is_cumulative()).map(|column| column.name).collect()
+        };
+        assert_eq!(counters("core"), ["busy_ns", "idle_ns", "iowait_ns", "steal_ns"]);
+        assert!(counters("process_sample").starts_with(&["cpu_ns", "read_bytes", "written_bytes"]));
+        assert!(counters("step").is_empty());
+        // Written with a small letter, or in the midst of a sentence, it would be overlooked.
+        let columns = SHAPES.iter().flat_map(|shape| shape.columns);
+        for column in columns.filter(|column| column.description.to_lowercase().contains("cumulative")) {
+            assert!(column.is_cumulative(), "{}: {}", column.name, column.description);
+        }
+    }
+
+    #[test]
+    fn every_row_says_when_it_is() {
+        for shape in SHAPES {
+            let first = shape.columns.first().unwrap();
+            assert!(first.key && first.name == "t_ns", "{}", shape.name);
+        }
     }
 }

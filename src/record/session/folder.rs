@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::files;
 use crate::trace::environment::write_derived;
@@ -45,9 +45,14 @@ impl Folder {
     /// What it holds; runs whose recorder died are finished.
     ///
     /// # Errors
-    /// A run cannot be read or finished; its file is named.
+    /// A run cannot be read or finished; its file is named. What cannot be read could not be told apart from what is to
+    /// be recorded.
     pub(super) fn open(&self) -> Result<Option<Environment>> {
-        Ok(open_environment_holding(&self.path, &self.lock)?.environment)
+        let opened = open_environment_holding(&self.path, &self.lock)?;
+        match opened.damaged.first() {
+            Some(damaged) => bail!("nothing can be added to {}: {}", self.path.display(), damaged.reason),
+            None => Ok(opened.environment),
+        }
     }
 
     /// Makes room for one more run of a case.

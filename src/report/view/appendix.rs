@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::levels::Table;
 use super::method;
-use crate::aggregate::summary::{CaseSummary, Metric, RunSummary};
+use crate::aggregate::summary::{CaseSummary, LeftOut, Metric, RunSummary};
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::format::{self, ABSENT, Scale};
@@ -30,6 +30,7 @@ const DEFAULT_INTERVAL_NS: i64 = 100_000_000;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Appendix {
     cases: Vec<CaseRuns>,
+    left_out: Vec<LeftOutRow>,
     coverage: Vec<CoverageRow>,
     costs: Vec<Cost>,
     /// Folder of the environment below the folder of traces.
@@ -40,8 +41,6 @@ pub(super) struct Appendix {
 struct CaseRuns {
     name: String,
     table: Table,
-    /// CPU time of each run by each way that it was measured; absent where no run has two of them.
-    cpu: Option<Table>,
     notes: Vec<Note>,
     /// A fenced block with the command that repeats the case.
     reproduce: String,
@@ -57,6 +56,13 @@ struct Note {
     events: Vec<String>,
     /// A fenced block.
     output: Option<String>,
+}
+
+/// A run that could not be read.
+#[derive(Clone, Debug, Serialize)]
+struct LeftOutRow {
+    run: String,
+    reason: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -82,6 +88,7 @@ pub(super) fn build(context: &Context<'_>) -> Result<Appendix> {
     let summary = context.summary;
     Ok(Appendix {
         cases: summary.cases.iter().map(|case| case_runs(context, case)).collect::<Result<_>>()?,
+        left_out: summary.left_out.iter().map(left_out).collect(),
         coverage: summary.coverage.iter().map(|entry| coverage(context, entry)).collect::<Result<_>>()?,
         costs: summary.cases.iter().map(cost).collect(),
         folder: escape::code_cell(&format!("environment={}", summary.slug)),
@@ -92,7 +99,6 @@ fn case_runs(context: &Context<'_>, case: &CaseSummary) -> Result<CaseRuns> {
     Ok(CaseRuns {
         name: escape::text(&case.name),
         table: run_table(context, case)?,
-        cpu: cpu_table(context, case)?,
         notes: case.runs.iter().map(|run| note(context, run)).filter_map(Result::transpose).collect::<Result<_>>()?,
         reproduce: escape::block(&reproduce(&context.summary.name, case), "sh"),
         command: escape::block(&method::command(&case.command), "sh"),
@@ -117,24 +123,6 @@ fn run_table(context: &Context<'_>, case: &CaseSummary) -> Result<Table> {
     Ok(table)
 }
 
-/// The ways to a run's CPU time side by side, and how far apart they are.
-fn cpu_table(context: &Context<'_>, case: &CaseSummary) -> Result<Option<Table>> {
-    const KEYS: [&str; 5] = ["run", "cpu.clocks", "cpu.rusage", "cpu.group", "cpu.difference"];
-    let header = KEYS.iter().map(|key| context.words.get(key).map(str::to_owned)).collect::<Result<_>>()?;
-    let mut rows = Vec::new();
-    let mut comparable = false;
-    for run in &case.runs {
-        let ways = [run.cpu.clocks_ns, run.cpu.rusage_ns(), run.cpu.cgroup_ns];
-        let known: Vec<i64> = ways.into_iter().flatten().collect();
-        let difference = known.iter().max().zip(known.iter().min()).filter(|_| known.len() > 1);
-        comparable |= difference.is_some();
-        let cells = ways.into_iter().chain([difference.map(|(greatest, least)| greatest.saturating_sub(*least))]);
-        let cells = cells.map(|ns| ns.map_or_else(|| ABSENT.to_owned(), format::nanos));
-        rows.push([run.run.to_string()].into_iter().chain(cells).collect());
-    }
-    Ok(comparable.then_some(Table { header, rows }))
-}
-
 /// How a run ended; anything but well stands out.
 fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
     #[derive(Serialize)]
@@ -143,7 +131,7 @@ fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
     }
     let code = match outcome {
         Outcome::Failed { exit_code } => exit_code,
-        Outcome::Killed { signal } | Outcome::OutOfMemory { signal } => signal,
+        Outcome::Killed { signal } => signal,
         _ => 0,
     };
     let text = context.words.fill(&format!("outcome.{}", outcome.word()), &Code { code })?;
@@ -161,6 +149,10 @@ fn note(context: &Context<'_>, run: &RunSummary) -> Result<Option<Note>> {
         events: run.events.iter().map(|event| escape::text(event)).collect(),
         output: (!run.output_tail.is_empty()).then(|| escape::block(&run.output_tail.join("\n"), "text")),
     }))
+}
+
+fn left_out(run: &LeftOut) -> LeftOutRow {
+    LeftOutRow { run: escape::code_cell(&run.run), reason: escape::text(&run.reason) }
 }
 
 fn coverage(context: &Context<'_>, entry: &Coverage) -> Result<CoverageRow> {
