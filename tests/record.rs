@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{Bench, column, is_alive, text, wait_until};
+use common::{Bench, column, is_alive, own_groups, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shice::trace::run::{CoverageState, Outcome};
@@ -272,6 +272,10 @@ fn a_killed_recorder_leaves_a_trace_that_is_read_with_at_most_a_second_missing()
     // The workload outlives its recorder; this test must not leave it behind.
     let pid = column::<Process>(&run, "pid")[0] as i32;
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    wait_until("the workload has ended", || !is_alive(pid));
+    // Nor must its control group stay: the next recorder in the same place removes it.
+    bench.shice(&["record", "--env", "other", "--workload", "w", "--repeats", "1", "--", "true"]);
+    assert_eq!(own_groups(recorder.id()), Vec::<std::path::PathBuf>::new());
 }
 
 /// All text of a file of a trace; columns of Parquet are compressed, so they are decoded.

@@ -3,6 +3,7 @@
 //! Rates are over fixed windows of one second from the run's start, so that no result depends on the sampling interval.
 //! A span without readings is a gap and has no windows; a mean over a run rests on counters and is exact.
 
+mod cgroup;
 mod courses;
 mod coverage;
 mod figures;
@@ -146,6 +147,7 @@ fn summarise_run(run: &Run, values: BTreeMap<Metric, f64>) -> RunSummary {
         events: record.events.clone(),
         output_tail: record.output_tail.clone(),
         recorder: record.recorder,
+        cpu: record.cpu,
         values,
     }
 }

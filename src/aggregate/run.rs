@@ -6,8 +6,8 @@ use super::figures::Figures;
 use super::statistics::quantile;
 use super::summary::{Metric, Quantity};
 use super::windows::WINDOW_NS;
-use super::{gpu, host, memory, processes, steps};
-use crate::trace::tables::{Core, Gpu, Host, Memory, Process, ProcessSample, Step};
+use super::{cgroup, gpu, host, memory, processes, steps};
+use crate::trace::tables::{Cgroup, Core, Gpu, Host, Memory, Process, ProcessSample, Step};
 use crate::trace::unharmed::unharmed;
 use crate::trace::{Run, RunRecord};
 
@@ -31,6 +31,9 @@ fn measure(run: &Run) -> Result<Figures> {
     if let Some(samples) = run.scan::<ProcessSample>()? {
         let starts = run.scan::<Process>()?.map(processes::starts).transpose()?.unwrap_or_default();
         processes::tree(samples, &starts, record, &mut figures)?;
+    }
+    if let Some(table) = run.scan::<Cgroup>()? {
+        cgroup::group(table, record, &mut figures)?;
     }
     if let Some(table) = run.scan::<Memory>()? {
         memory::pss(table, record, &mut figures)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::trace::run::{Coverage, Limits, Outcome, RecorderCost};
+use crate::trace::run::{Coverage, CpuTotals, Limits, Outcome, RecorderCost};
 
 /// A core counts as busy in a window of which it was busy for more than this share.
 pub const BUSY_CORE: f64 = 0.85;
@@ -70,6 +70,8 @@ pub struct RunSummary {
     pub events: Vec<String>,
     pub output_tail: Vec<String>,
     pub recorder: RecorderCost,
+    /// CPU time by each way that it was measured.
+    pub cpu: CpuTotals,
     /// One number a metric; what was not measured is absent.
     pub values: BTreeMap<Metric, f64>,
 }
@@ -186,7 +188,7 @@ metrics! {
     StepTime = "step_time", Second;
     /// Share of the steps' time that was spent waiting for data, warm-up left out.
     DataWait = "data_wait", Ratio;
-    /// CPU time of the tree: the greater of process clocks and rusage.
+    /// CPU time of the tree: the greatest of process clocks, rusage and the run's control group.
     CpuTime = "cpu_time", Second;
     /// CPU time over duration × effective CPU limit.
     CpuUsage = "cpu_usage", Ratio;
@@ -208,6 +210,8 @@ metrics! {
     MemorySumOfPeaks = "memory_sum_of_peaks", Bytes;
     /// Greatest sampled sum of proportional memory (PSS) of the tree.
     MemoryPssPeak = "memory_pss_peak", Bytes;
+    /// Highest memory charged to the run's own control group or its container's, page cache included.
+    MemoryGroupPeak = "memory_group_peak", Bytes;
     /// Greatest virtual memory of any one process.
     VirtualPeak = "virtual_peak", Bytes;
     /// Host memory in use (total less available) at the first sample.

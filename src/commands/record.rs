@@ -39,7 +39,9 @@ fn code(recorded: &Recorded) -> u8 {
     }
     match recorded.ends.as_slice() {
         [End::Ran(Outcome::Failed { exit_code })] if recorded.planned == 1 => byte(*exit_code),
-        [End::Ran(Outcome::Killed { signal })] if recorded.planned == 1 => byte(SIGNAL_BASE + signal),
+        [End::Ran(Outcome::Killed { signal } | Outcome::OutOfMemory { signal })] if recorded.planned == 1 => {
+            byte(SIGNAL_BASE + signal)
+        }
         // Nothing ran at all: told as for a command that was missing from the start.
         [End::NotStarted { exit_code }, others @ ..] if !others.iter().any(|end| matches!(end, End::Ran(_))) => {
             byte(*exit_code)
@@ -68,6 +70,7 @@ mod tests {
         assert_eq!(code_of(&[finished], 1, false), 0);
         assert_eq!(code_of(&[failed], 1, false), 7);
         assert_eq!(code_of(&[killed], 1, false), 137);
+        assert_eq!(code_of(&[End::Ran(Outcome::OutOfMemory { signal: 9 })], 1, false), 137);
         assert_eq!(code_of(&[finished, failed], 2, false), 1);
         assert_eq!(code_of(&[finished, finished], 2, false), 0);
         assert_eq!(code_of(&[interrupted], 1, true), 130);

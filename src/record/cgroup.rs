@@ -1,4 +1,11 @@
-//! The control group that the recorder, and so the workload, runs in: where its files lie and what it limits.
+//! The control groups that the recorder runs in: where their files lie and what they limit.
+//!
+//! ```text
+//! own (a group made for the run) ─ accounting (which group's files tell what) -> probe/cgroup
+//! ```
+
+pub mod accounting;
+pub mod own;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -10,12 +17,14 @@ pub struct Cgroup {
     mount: PathBuf,
     /// Its folder, at or below the mount.
     dir: PathBuf,
+    /// Whether a group in this hierarchy competes for CPU or I/O with its siblings, by a weight of its own.
+    weighs: bool,
 }
 
 impl Cgroup {
-    /// A file of the group.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+    /// The group's folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The group and its ancestors up to the mount: a limit on any of them holds.
@@ -30,11 +39,14 @@ impl Cgroup {
 }
 
 /// The groups that this process is in: one under cgroup v2, one a controller under v1.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cgroups {
-    pub unified: Cgroup,
+    unified: Option<Cgroup>,
     cpu_v1: Option<Cgroup>,
+    cpuacct_v1: Option<Cgroup>,
     memory_v1: Option<Cgroup>,
+    pids_v1: Option<Cgroup>,
+    blkio_v1: Option<Cgroup>,
 }
 
 impl Cgroups {
@@ -59,13 +71,25 @@ impl Cgroups {
             .iter()
             .find(|mount| mount.kind == "cgroup2")
             .map(|mount| mount.group(cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/")));
-        let nowhere = || Cgroup { mount: "/sys/fs/cgroup".into(), dir: "/sys/fs/cgroup".into() };
-        Self { unified: unified.unwrap_or_else(nowhere), cpu_v1: v1("cpu"), memory_v1: v1("memory") }
+        Self {
+            unified,
+            cpu_v1: v1("cpu"),
+            cpuacct_v1: v1("cpuacct"),
+            memory_v1: v1("memory"),
+            pids_v1: v1("pids"),
+            blkio_v1: v1("blkio"),
+        }
+    }
+
+    /// Folders of the groups that may account and limit memory.
+    pub fn memory_dirs(&self) -> Vec<PathBuf> {
+        [&self.memory_v1, &self.unified].into_iter().flatten().map(|group| group.dir.clone()).collect()
     }
 
     /// Cores' worth of CPU time that quotas grant; `None` where none does.
     pub fn cpu_cores(&self) -> Option<f64> {
-        let unified = self.unified.smallest(|dir| quota_v2(&fs::read_to_string(dir.join("cpu.max")).ok()?));
+        let quota = |dir: &Path| quota_v2(&fs::read_to_string(dir.join("cpu.max")).ok()?);
+        let unified = self.unified.as_ref().and_then(|group| group.smallest(quota));
         let v1 = self.cpu_v1.as_ref().and_then(|group| group.smallest(quota_v1));
         [unified, v1].into_iter().flatten().reduce(f64::min)
     }
@@ -74,7 +98,7 @@ impl Cgroups {
     /// loses against the machine's memory.
     pub fn memory_bytes(&self) -> Option<i64> {
         let limit = |dir: &Path, name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<i64>().ok();
-        let unified = self.unified.smallest(|dir| limit(dir, "memory.max"));
+        let unified = self.unified.as_ref().and_then(|group| group.smallest(|dir| limit(dir, "memory.max")));
         let v1 = self.memory_v1.as_ref().and_then(|group| group.smallest(|dir| limit(dir, "memory.limit_in_bytes")));
         [unified, v1].into_iter().flatten().min()
     }
@@ -118,7 +142,8 @@ impl Mount<'_> {
         let leaves = below.components().any(|part| part == Component::ParentDir);
         let visible = !leaves && (dir.is_dir() || !mount.is_dir());
         let dir = if visible { dir } else { mount.clone() };
-        Cgroup { mount, dir }
+        let weighs = ["cpu", "cpuset", "blkio", "net_prio"].iter().any(|controller| self.has_option(controller));
+        Cgroup { mount, dir, weighs }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod cost;
 pub mod ended;
 pub mod fingerprint;
 pub mod mask;
+pub mod oom;
 pub mod output;
 pub mod plan;
 pub mod probe;

@@ -111,9 +111,9 @@ fn measure(
     Ok(span)
 }
 
-/// Both ways to the run's CPU time. The shim's start, before the run began, is taken off.
+/// All ways to the run's CPU time. The shim's start, before the run began, is taken off.
 fn cpu_totals(span: &Span, before: Option<&Used>) -> CpuTotals {
-    let mut totals = CpuTotals { clocks_ns: span.clocks_ns, ..CpuTotals::default() };
+    let mut totals = CpuTotals { clocks_ns: span.clocks_ns, cgroup_ns: span.cgroup_ns, ..CpuTotals::default() };
     if let Some((before, after)) = before.zip(span.used) {
         let user_ns = after.user_ns - before.user_ns - span.shim_cpu_ns;
         // What the shim used in the kernel is more than what the run used in user mode where the run is very short.

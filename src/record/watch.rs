@@ -9,11 +9,14 @@ use anyhow::Result;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::cgroup::own::OwnGroup;
 use super::child::Child;
 use super::clock::{self, RunClock, Schedule};
 use super::cost::{self, Used};
 use super::ended::{self, Children};
 use super::fingerprint;
+use super::oom::{self, Kills};
+use super::probe::cgroup::CgroupProbe;
 use super::probe::gpu::GpuProbe;
 use super::probe::host::HostProbe;
 use super::probe::kernel::KernelUnits;
@@ -47,6 +50,10 @@ pub struct Watch<'a> {
     clock: RunClock,
     schedule: Schedule,
     host: HostProbe,
+    cgroup: CgroupProbe,
+    /// Removed with the watch, after everything in it has ended.
+    own_group: OwnGroup,
+    oom_kills_before: Option<i64>,
     processes: ProcessProbe,
     gpus: GpuProbe,
     libraries: BTreeSet<String>,
@@ -63,6 +70,8 @@ pub struct Watch<'a> {
 pub struct Span {
     /// Sum of the processes' own CPU clocks; `None` where none could be read.
     pub clocks_ns: Option<i64>,
+    /// CPU time of the run's control group; `None` where it has none.
+    pub cgroup_ns: Option<i64>,
     /// CPU time of the root process before it became the command.
     pub shim_cpu_ns: i64,
     /// By the kernel's accounting: all children that had been waited for at the end of the span.
@@ -85,10 +94,15 @@ impl<'a> Watch<'a> {
         cost::reset_memory_peak();
         let units = KernelUnits::of_this_kernel();
         let gpus = GpuProbe::start(desk.gpus, interval);
-        let mut host = HostProbe::new(Path::new(PROC), &desk.cgroups.unified, units);
+        let mut host = HostProbe::new(Path::new(PROC), units);
+        let own_group = OwnGroup::make(desk.cgroups, Path::new(PROC), child.pid);
+        let mut cgroup = CgroupProbe::new(desk.cgroups.accounting(&own_group));
+        let oom_kills_before = oom::machine_kills(Path::new(PROC));
         host.sample(0, journal);
+        cgroup.sample(0, journal);
         let clock = RunClock::start();
-        let processes = ProcessProbe::new(Path::new(PROC), child.pid, &clock, units);
+        let mut processes = ProcessProbe::new(Path::new(PROC), child.pid, &clock, units);
+        own_group.dir().into_iter().for_each(|dir| processes.follow_group(dir));
         steps.start(clock);
         child.resume()?;
         Ok(Self {
@@ -100,6 +114,9 @@ impl<'a> Watch<'a> {
             clock,
             schedule: Schedule::new(interval),
             host,
+            cgroup,
+            own_group,
+            oom_kills_before,
             processes,
             gpus,
             libraries: BTreeSet::new(),
@@ -122,10 +139,12 @@ impl<'a> Watch<'a> {
         let end_ns = self.clock.now_ns();
         self.gpus.stop();
         self.host.sample_last(end_ns, self.journal);
+        self.cgroup.sample(end_ns, self.journal);
         self.processes.sample(end_ns, self.journal);
         // What survivors use from here on is not the run's.
         let span = Span {
             clocks_ns: self.processes.cpu_ns(),
+            cgroup_ns: self.cgroup.cpu_ns(),
             shim_cpu_ns: self.processes.shim_cpu_ns(),
             used: Used::so_far(),
         };
@@ -139,19 +158,32 @@ impl<'a> Watch<'a> {
                 Outcome::Interrupted
             }
         };
+        self.tell_oom_kills(record);
         record.survivors = self.end_survivors();
         let slept_ns = asleep_ns() - self.asleep_at_start_ns;
         if slept_ns > SUSPENDED_NS {
             record.events.push(format!("the machine was suspended for {:.1} s during the run", slept_ns as f64 / 1e9));
         }
         record.libraries = self.libraries.into_iter().collect();
+        record.cgroup = self.cgroup.accounting().scopes();
         record.coverage.extend(self.host.coverage());
+        record.coverage.extend(self.cgroup.coverage());
         record.coverage.extend(self.processes.coverage());
         let pids = pids(self.tree);
         let (coverage, events) = self.gpus.finish(&self.clock, &pids, self.journal);
         record.coverage.extend(coverage);
         record.events.extend(events);
         span
+    }
+
+    /// Says so where the kernel killed for lack of memory during the run.
+    fn tell_oom_kills(&self, record: &mut RunRecord) {
+        let of_machine = oom::machine_kills(Path::new(PROC)).zip(self.oom_kills_before).map(|(now, then)| now - then);
+        if let Some(kills) = Kills::nearest(self.cgroup.oom_kills(), of_machine) {
+            let (outcome, sentence) = kills.judge(record.outcome);
+            record.outcome = outcome;
+            record.events.push(sentence);
+        }
     }
 
     /// Tells how the root ended; `None` where even SIGKILL did not end it.
@@ -190,6 +222,7 @@ impl<'a> Watch<'a> {
     fn tick(&mut self) {
         let now_ns = self.clock.now_ns();
         self.host.sample(now_ns, self.journal);
+        self.cgroup.sample(now_ns, self.journal);
         let tree = self.processes.sample(now_ns, self.journal);
         self.steps.poll(self.journal);
         self.look_at_libraries(now_ns, &tree);
@@ -268,13 +301,15 @@ impl<'a> Watch<'a> {
             match ended::look() {
                 // The measured span is over: nothing more is recorded of them.
                 Children::Ended { pid, .. } => ended::reap(pid),
-                Children::None => return true,
-                Children::Running if begun.elapsed() >= time || self.desk.signals.stop_requests() > requests => {
+                Children::None if self.own_group.is_empty() => return true,
+                Children::None | Children::Running
+                    if begun.elapsed() >= time || self.desk.signals.stop_requests() > requests =>
+                {
                     // Looks for new ones too: a survivor may still be starting others.
                     self.processes.find_members(self.clock.now_ns(), self.journal);
                     return false;
                 }
-                Children::Running => self.desk.signals.wait(Duration::from_millis(20)),
+                Children::None | Children::Running => self.desk.signals.wait(Duration::from_millis(20)),
             }
         }
     }

@@ -123,7 +123,9 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
             Some(Evidence { unit: Unit::Bytes, value: read.mean + written.mean, spread: None })
         }
         Measure::FinishedRuns => runs(Outcome::is_finished),
-        Measure::FailedRuns => runs(|outcome| matches!(outcome, Outcome::Failed { .. } | Outcome::Killed { .. })),
+        Measure::FailedRuns => runs(|outcome| {
+            matches!(outcome, Outcome::Failed { .. } | Outcome::Killed { .. } | Outcome::OutOfMemory { .. })
+        }),
         Measure::CutRuns => {
             runs(|outcome| matches!(outcome, Outcome::Recording | Outcome::Incomplete | Outcome::Interrupted))
         }

@@ -9,7 +9,7 @@ use crate::aggregate::summary::{
     CaseSummary, CoreUsage, Course, EnvironmentSummary, LeftOut, Metric, MetricSummary, Point, Quantity, RunSummary,
 };
 use crate::trace::layout::slug;
-use crate::trace::run::{Coverage, CoverageState, Limits, Outcome, RecorderCost, case_name};
+use crate::trace::run::{Coverage, CoverageState, CpuTotals, Limits, Outcome, RecorderCost, case_name};
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
@@ -179,6 +179,12 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
             missed_ticks: Some(0),
             late_max_ns: Some(1_800_000),
             journal_bytes: Some(1 << 20),
+        },
+        cpu: CpuTotals {
+            clocks_ns: Some(90_100_000_000),
+            rusage_user_ns: Some(80_000_000_000),
+            rusage_system_ns: Some(10_000_000_000),
+            cgroup_ns: (run == 1).then_some(90_400_000_000),
         },
         values: if outcome.is_finished() {
             BTreeMap::from([(Metric::Duration, spent), (Metric::CpuUsage, 0.93)])

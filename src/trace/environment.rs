@@ -85,7 +85,7 @@ pub(super) fn runs_frame(environment: &Environment) -> Result<DataFrame> {
             _ => None,
         }),
         integer("signal", &|record| match record.outcome {
-            Outcome::Killed { signal } => Some(signal.into()),
+            Outcome::Killed { signal } | Outcome::OutOfMemory { signal } => Some(signal.into()),
             _ => None,
         }),
         integer("started_unix_ns", &|record| Some(record.started_unix_ns)),

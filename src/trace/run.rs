@@ -51,6 +51,9 @@ pub struct RunRecord {
     /// CPU time of the whole tree.
     #[serde(default)]
     pub cpu: CpuTotals,
+    /// Whose control group the table `cgroup` tells of.
+    #[serde(default)]
+    pub cgroup: Groups,
     pub limits: Limits,
     /// Hardware and software that should stay the same between runs of one environment.
     pub fingerprint: BTreeMap<String, Value>,
@@ -92,6 +95,8 @@ pub enum Outcome {
     Failed { exit_code: i32 },
     /// Ended by a signal that the recorder did not send.
     Killed { signal: i32 },
+    /// Ended by the kernel for lack of memory; an event says what that rests on.
+    OutOfMemory { signal: i32 },
     /// Ended because the user stopped the recording.
     Interrupted,
     /// The recorder died; what it had written was kept.
@@ -111,14 +116,15 @@ impl Outcome {
             Outcome::Finished => "finished",
             Outcome::Failed { .. } => "failed",
             Outcome::Killed { .. } => "killed",
+            Outcome::OutOfMemory { .. } => "out_of_memory",
             Outcome::Interrupted => "interrupted",
             Outcome::Incomplete => "incomplete",
         }
     }
 }
 
-/// CPU time of the tree by two independent ways, each a lower bound: clocks miss what a process did after its last
-/// sample, rusage misses processes that nobody waited for.
+/// CPU time of the tree by up to three independent ways, each a lower bound: clocks miss what a process did after its
+/// last sample, rusage misses processes that nobody waited for, a control group those that were moved out of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuTotals {
     /// Sum over all processes of the last reading of their CPU clock.
@@ -127,13 +133,56 @@ pub struct CpuTotals {
     pub rusage_user_ns: Option<i64>,
     /// System time, likewise.
     pub rusage_system_ns: Option<i64>,
+    /// CPU time of the run's control group, of its own or the container's; null where there is none.
+    #[serde(default)]
+    pub cgroup_ns: Option<i64>,
 }
 
 impl CpuTotals {
-    /// The greater of the two lower bounds, in nanoseconds.
+    /// The greatest of the lower bounds, in nanoseconds.
     pub fn best_ns(&self) -> Option<i64> {
-        let rusage = self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user + system);
-        self.clocks_ns.max(rusage)
+        self.clocks_ns.max(self.rusage_ns()).max(self.cgroup_ns)
+    }
+
+    /// User and system time that the kernel accounted for all processes waited for.
+    pub fn rusage_ns(&self) -> Option<i64> {
+        self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user + system)
+    }
+}
+
+/// Whose control group was read, by kind of resource; null where none tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups {
+    #[serde(default)]
+    pub cpu: Option<GroupScope>,
+    /// The CPU quota and its throttling.
+    #[serde(default)]
+    pub throttling: Option<GroupScope>,
+    /// Memory, swap and kills for lack of memory.
+    #[serde(default)]
+    pub memory: Option<GroupScope>,
+    #[serde(default)]
+    pub processes: Option<GroupScope>,
+    #[serde(default)]
+    pub io: Option<GroupScope>,
+}
+
+/// Whose control group it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupScope {
+    /// That of the container in which the run's command works.
+    Container,
+    /// One that the recorder made for the run.
+    Own,
+    /// The one that the recorder itself is in, and others may be.
+    Shared,
+}
+
+impl GroupScope {
+    /// Whether all that the group tells is the run's.
+    pub fn is_the_runs(self) -> bool {
+        matches!(self, GroupScope::Container | GroupScope::Own)
     }
 }
 

@@ -51,14 +51,41 @@ tables! {
         pressure_memory_ns: i64,
         /// Cumulative time in which some task waited for I/O (pressure stall information).
         pressure_io_ns: i64,
-        /// Cumulative CPU time of the recorder's cgroup.
-        cgroup_cpu_ns: i64,
-        /// Cumulative time in which the cgroup was throttled by its CPU quota.
-        cgroup_throttled_ns: i64,
-        /// Memory charged to the cgroup, page cache included.
-        cgroup_memory_bytes: i64,
-        /// Memory charged to the cgroup less inactive file cache (what `docker stats` shows).
-        cgroup_working_set_bytes: i64,
+    }
+
+    /// The control group that the run is accounted in, one row a tick; `cgroup` in `run.json` says whose group that is.
+    cgroup: Cgroup, CgroupBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        ;
+        /// Cumulative CPU time of the group (v1 nanoseconds, v2 microseconds).
+        cpu_ns: i64,
+        /// Cumulative CPU time of the group in user mode.
+        cpu_user_ns: i64,
+        /// Cumulative CPU time of the group in the kernel.
+        cpu_system_ns: i64,
+        /// Cumulative time in which the group was throttled by its CPU quota, summed over cores.
+        throttled_ns: i64,
+        /// Cumulative number of the quota's periods in which the group was throttled.
+        throttled_periods: i64,
+        /// Cumulative number of the quota's periods; 0 or null where there is no quota.
+        periods: i64,
+        /// Memory charged to the group, page cache included.
+        memory_bytes: i64,
+        /// Memory charged to the group less inactive file cache (what `docker stats` shows).
+        working_set_bytes: i64,
+        /// Highest memory charged to the group so far in the run; null while a peak from before the run stands.
+        memory_peak_bytes: i64,
+        /// Memory of the group that is in swap.
+        swap_bytes: i64,
+        /// Threads of all processes of the group (pids.current counts each).
+        threads: i64,
+        /// Cumulative number of processes of the group that the kernel killed for lack of memory.
+        oom_kills: i64,
+        /// Cumulative bytes that the group read from block devices.
+        read_bytes: i64,
+        /// Cumulative bytes that the group wrote to block devices.
+        written_bytes: i64,
     }
 
     /// One logical core, one row a core and tick (each second above 32 cores).

@@ -92,6 +92,22 @@ pub(crate) fn is_alive(pid: i32) -> bool {
         .is_ok_and(|text| text.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')))
 }
 
+/// Folders of control groups that a recorder made for its runs and that are still there.
+pub(crate) fn own_groups(recorder: u32) -> Vec<PathBuf> {
+    let prefix = format!("shice-{recorder}-");
+    let (mut found, mut folders) = (Vec::new(), vec![PathBuf::from("/sys/fs/cgroup")]);
+    while let Some(folder) = folders.pop() {
+        // Others' groups come and go meanwhile.
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for path in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+        {
+            let is_own = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
+            if is_own { found.push(path) } else { folders.push(path) }
+        }
+    }
+    found
+}
+
 /// A whole column of a table as numbers, nulls left out.
 pub(crate) fn column<T: shice::trace::Table>(run: &Run, name: &str) -> Vec<f64> {
     use polars::prelude::{DataType, col};

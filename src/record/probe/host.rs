@@ -1,9 +1,8 @@
-//! The machine and its cores: CPU time, memory, swap, disk, network, pressure and the recorder's cgroup.
+//! The machine and its cores: CPU time, memory, swap, disk, network and pressure.
 
 use std::path::Path;
 
 use super::kernel::{self, CpuTicks, KernelUnits, Stat};
-use crate::record::cgroup::Cgroup;
 use crate::record::source::{Counter, Source};
 use crate::trace::Journal;
 use crate::trace::run::{Coverage, CoverageState};
@@ -12,7 +11,6 @@ use crate::trace::tables::{Core, Host};
 /// Above this many cores their rows are written once a second.
 const CORES_EACH_TICK: usize = 32;
 const SECOND_NS: i64 = 1_000_000_000;
-const THROTTLED: &str = "host.cgroup_throttled_ns";
 
 /// Reads everything about the host that goes into `host` and `core`.
 pub struct HostProbe {
@@ -23,18 +21,9 @@ pub struct HostProbe {
     diskstats: Source,
     network: Source,
     pressure: [Source; 3],
-    cgroup: CgroupSources,
     counters: HostCounters,
     cores: Vec<CoreCounters>,
     cores_next_ns: i64,
-}
-
-struct CgroupSources {
-    /// Without a quota there is no throttling to be told of.
-    tells_throttling: bool,
-    cpu: Source,
-    memory: Source,
-    memory_stat: Source,
 }
 
 #[derive(Default)]
@@ -49,8 +38,6 @@ struct HostCounters {
     network_received: Counter,
     network_sent: Counter,
     pressure: [Counter; 3],
-    cgroup_cpu: Counter,
-    cgroup_throttled: Counter,
 }
 
 #[derive(Default)]
@@ -73,7 +60,7 @@ struct CoreCounters {
 
 impl HostProbe {
     /// `proc` is `/proc`, or a folder that looks like it.
-    pub fn new(proc: &Path, cgroup: &Cgroup, units: KernelUnits) -> Self {
+    pub fn new(proc: &Path, units: KernelUnits) -> Self {
         let pressure = |name: &str, columns| Source::new(proc.join("pressure").join(name), columns);
         Self {
             units,
@@ -90,12 +77,6 @@ impl HostProbe {
                 pressure("memory", &["host.pressure_memory_ns"]),
                 pressure("io", &["host.pressure_io_ns"]),
             ],
-            cgroup: CgroupSources {
-                tells_throttling: false,
-                cpu: Source::new(cgroup.file("cpu.stat"), &["host.cgroup_cpu_ns", THROTTLED]),
-                memory: Source::new(cgroup.file("memory.current"), &["host.cgroup_memory_bytes"]),
-                memory_stat: Source::new(cgroup.file("memory.stat"), &["host.cgroup_working_set_bytes"]),
-            },
             counters: HostCounters::default(),
             cores: Vec::new(),
             cores_next_ns: 0,
@@ -118,7 +99,6 @@ impl HostProbe {
         self.fill_memory(&mut host);
         self.fill_traffic(&mut host);
         self.fill_pressure(&mut host);
-        self.fill_cgroup(&mut host);
         journal.append(host);
     }
 
@@ -204,32 +184,11 @@ impl HostProbe {
         }
     }
 
-    fn fill_cgroup(&mut self, host: &mut Host) {
-        let counters = &mut self.counters;
-        self.cgroup.cpu.read(|text| {
-            let nanoseconds = |key| kernel::flat_value(text, key).map(|microseconds| microseconds * 1000);
-            host.cgroup_cpu_ns = counters.cgroup_cpu.since_first(nanoseconds("usage_usec"));
-            host.cgroup_throttled_ns = counters.cgroup_throttled.since_first(nanoseconds("throttled_usec"));
-            host.cgroup_cpu_ns
-        });
-        self.cgroup.tells_throttling |= host.cgroup_throttled_ns.is_some();
-        host.cgroup_memory_bytes = self.cgroup.memory.read(kernel::number);
-        let inactive = self.cgroup.memory_stat.read(|text| kernel::flat_value(text, "inactive_file"));
-        host.cgroup_working_set_bytes =
-            host.cgroup_memory_bytes.zip(inactive).map(|(current, inactive)| (current - inactive).max(0));
-    }
-
     /// The ledger's lines for `host` and `core`.
     pub fn coverage(&self) -> Vec<Coverage> {
         let sources = [&self.stat, &self.meminfo, &self.vmstat, &self.diskstats, &self.network].into_iter();
         let sources = sources.chain(&self.pressure);
         let mut coverage: Vec<Coverage> = sources.flat_map(Source::coverage).collect();
-        for source in [&self.cgroup.cpu, &self.cgroup.memory, &self.cgroup.memory_stat] {
-            coverage.extend(source.coverage().into_iter().map(explain_cgroup));
-        }
-        if !self.cgroup.tells_throttling {
-            coverage.iter_mut().filter(|entry| entry.metric == THROTTLED).for_each(explain_throttling);
-        }
         for (metric, source, below) in self.steps_back() {
             if below > 0 {
                 tell_steps_back(&mut coverage, metric, source, below);
@@ -264,25 +223,7 @@ impl HostProbe {
             ("host.pressure_cpu_ns", &self.pressure[0], pressure_cpu.below()),
             ("host.pressure_memory_ns", &self.pressure[1], pressure_memory.below()),
             ("host.pressure_io_ns", &self.pressure[2], pressure_io.below()),
-            ("host.cgroup_cpu_ns", &self.cgroup.cpu, all.cgroup_cpu.below()),
-            (THROTTLED, &self.cgroup.cpu, all.cgroup_throttled.below()),
         ]
-    }
-}
-
-/// The root cgroup has no memory files; that is no defect of the machine.
-fn explain_cgroup(mut entry: Coverage) -> Coverage {
-    if entry.state == CoverageState::Unsupported {
-        entry.reason = "the recorder runs in the root cgroup or under cgroup v1, which have no such file".to_owned();
-    }
-    entry
-}
-
-/// The file is there and is read, but this is not in it.
-fn explain_throttling(entry: &mut Coverage) {
-    if entry.state == CoverageState::Measured {
-        entry.state = CoverageState::Unsupported;
-        entry.reason = "the kernel counts no throttling for this cgroup, which has no CPU quota".to_owned();
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sources of samples. Each reads the kernel's or a driver's own figures and knows which it could not get.
 
+pub mod cgroup;
 pub mod gpu;
 pub mod host;
 pub mod kernel;

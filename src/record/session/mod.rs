@@ -23,7 +23,7 @@ use super::progress::Progress;
 use super::run::{Desk, PROC, record_run};
 use super::signals::Signals;
 use crate::trace::open::Environment;
-use crate::trace::run::{CpuTotals, Outcome, RecorderCost, RunRecord};
+use crate::trace::run::{CpuTotals, Groups, Outcome, RecorderCost, RunRecord};
 use crate::trace::version::SCHEMA_VERSION;
 
 /// How a session ended.
@@ -230,6 +230,7 @@ impl Session<'_> {
             outcome: Outcome::Recording,
             duration_ns: None,
             cpu: CpuTotals::default(),
+            cgroup: Groups::default(),
             limits: self.machine.limits,
             fingerprint: self.machine.fingerprint.clone(),
             volatile: fingerprint::volatile(Path::new(PROC)),
@@ -248,6 +249,7 @@ fn in_words(record: &RunRecord) -> String {
     let outcome = match record.outcome {
         Outcome::Failed { exit_code } => format!("failed with exit code {exit_code}"),
         Outcome::Killed { signal } => format!("killed by signal {signal}"),
+        Outcome::OutOfMemory { .. } => "killed for lack of memory".to_owned(),
         other => other.word().to_owned(),
     };
     let seconds = |ns: Option<i64>| ns.map_or("unknown".to_owned(), |ns| format!("{:.2} s", ns as f64 / 1e9));

@@ -41,6 +41,8 @@ pub(super) struct Appendix {
 struct CaseRuns {
     name: String,
     table: Table,
+    /// CPU time of each run by each way that it was measured; absent where no run has two of them.
+    cpu: Option<Table>,
     notes: Vec<Note>,
     /// A fenced block with the command that repeats the case.
     reproduce: String,
@@ -99,6 +101,7 @@ fn case_runs(context: &Context<'_>, case: &CaseSummary) -> Result<CaseRuns> {
     Ok(CaseRuns {
         name: escape::text(&case.name),
         table: run_table(context, case)?,
+        cpu: cpu_table(context, case)?,
         notes: case.runs.iter().map(|run| note(context, run)).filter_map(Result::transpose).collect::<Result<_>>()?,
         reproduce: escape::block(&reproduce(&context.summary.name, case), "sh"),
         command: escape::block(&method::command(&case.command), "sh"),
@@ -123,6 +126,24 @@ fn run_table(context: &Context<'_>, case: &CaseSummary) -> Result<Table> {
     Ok(table)
 }
 
+/// The ways to a run's CPU time side by side, and how far apart they are.
+fn cpu_table(context: &Context<'_>, case: &CaseSummary) -> Result<Option<Table>> {
+    const KEYS: [&str; 5] = ["run", "cpu.clocks", "cpu.rusage", "cpu.group", "cpu.difference"];
+    let header = KEYS.iter().map(|key| context.words.get(key).map(str::to_owned)).collect::<Result<_>>()?;
+    let mut rows = Vec::new();
+    let mut comparable = false;
+    for run in &case.runs {
+        let ways = [run.cpu.clocks_ns, run.cpu.rusage_ns(), run.cpu.cgroup_ns];
+        let known: Vec<i64> = ways.into_iter().flatten().collect();
+        let difference = known.iter().max().zip(known.iter().min()).filter(|_| known.len() > 1);
+        comparable |= difference.is_some();
+        let cells = ways.into_iter().chain([difference.map(|(greatest, least)| greatest.saturating_sub(*least))]);
+        let cells = cells.map(|ns| ns.map_or_else(|| ABSENT.to_owned(), format::nanos));
+        rows.push([run.run.to_string()].into_iter().chain(cells).collect());
+    }
+    Ok(comparable.then_some(Table { header, rows }))
+}
+
 /// How a run ended; anything but well stands out.
 fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
     #[derive(Serialize)]
@@ -131,7 +152,7 @@ fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
     }
     let code = match outcome {
         Outcome::Failed { exit_code } => exit_code,
-        Outcome::Killed { signal } => signal,
+        Outcome::Killed { signal } | Outcome::OutOfMemory { signal } => signal,
         _ => 0,
     };
     let text = context.words.fill(&format!("outcome.{}", outcome.word()), &Code { code })?;

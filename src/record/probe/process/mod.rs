@@ -42,6 +42,8 @@ pub struct ProcessProbe {
     /// CPU time of those that have left; `None` while there is no reading.
     ended_cpu_ns: Option<i64>,
     strangers: HashSet<i32>,
+    /// Folder of the control group whose processes are the run's, whoever their parents are.
+    group: Option<PathBuf>,
     ticks: u64,
     kept_open: usize,
     ledger: Ledger,
@@ -70,6 +72,7 @@ impl ProcessProbe {
             next_process: 0,
             ended_cpu_ns: None,
             strangers: HashSet::new(),
+            group: None,
             ticks: 0,
             kept_open: kept_open(),
             ledger: Ledger::default(),
@@ -88,6 +91,11 @@ impl ProcessProbe {
             root.cpu_base_ns = root.cpu_ns().unwrap_or(0);
             self.shim_cpu_ns = root.cpu_base_ns;
         }
+    }
+
+    /// Takes all processes of a control group for the run's.
+    pub fn follow_group(&mut self, dir: &Path) {
+        self.group = Some(dir.to_owned());
     }
 
     /// Takes one sample of every process of the tree: one walk, and every figure off the same set.

@@ -111,6 +111,19 @@ fn a_process_older_than_the_root_is_a_stranger_whoever_its_parent_is() {
 }
 
 #[test]
+fn a_process_of_the_runs_group_belongs_to_it_whoever_its_parent_is() {
+    let proc = Proc::new();
+    proc.put(ROOT + 1, 1, 50);
+    let (mut probe, journal) = proc.probe();
+    assert_eq!(pids(&mut probe, &journal), [ROOT]);
+    let group = proc.0.path().join("group");
+    fs::create_dir(&group).unwrap();
+    fs::write(group.join("cgroup.procs"), format!("{}\n", ROOT + 1)).unwrap();
+    probe.follow_group(&group);
+    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 1]);
+}
+
+#[test]
 fn of_a_large_tree_the_first_keep_their_files_open() {
     let proc = Proc::new();
     for n in 1..100 {

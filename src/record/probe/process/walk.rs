@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 
 use super::ProcessProbe;
 use super::member::{self, Member};
+use crate::record::cgroup::own;
 use crate::record::probe::kernel::Identity;
 use crate::trace::Journal;
 use crate::trace::tables::ProcessSample;
@@ -22,13 +23,14 @@ impl ProcessProbe {
         }
         let listed = self.present_pids();
         let Some(present) = self.ledger.walk.count(listed) else { return };
-        self.strangers.retain(|pid| present.contains(pid));
+        let group = self.group_members();
+        self.strangers.retain(|pid| present.contains(pid) && !group.contains(pid));
         let mut unknown = self.unknown_among(&present);
         // A parent can have a higher pid than its child, so go on until a pass finds nobody new.
         loop {
             let before = unknown.len();
             unknown.retain(|(pid, identity)| {
-                let ours = self.is_ours(identity);
+                let ours = group.contains(pid) || self.is_ours(identity);
                 if ours {
                     self.admit_and_write(*pid, identity, t_ns, journal);
                 }
@@ -74,6 +76,12 @@ impl ProcessProbe {
             }
         }
         unknown
+    }
+
+    /// Processes of the run's control group: of those that left the tree unseen it still knows.
+    fn group_members(&self) -> HashSet<i32> {
+        let members = self.group.as_deref().map(own::processes).and_then(Result::ok);
+        members.unwrap_or_default().into_iter().collect()
     }
 
     /// Whether a process belongs to the tree. One that is older than the root does not, even as a child of the
