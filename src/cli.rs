@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use shice::record::plan::settings;
 
 /// Measures what a PyTorch environment really uses, and writes a bilingual report that others can check.
@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   shice record --env laptop --quick idle small-cnn
   shice record --env laptop --workload resnet50 -- python train.py --epochs 1
+  shice check
   shice list traces
   shice render traces --out site";
 
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Check that traces are whole, and name all that is wrong with them. Changes nothing; exits with 2 if anything is.
     Verify(VerifyArgs),
+    /// Say whether this environment is ready for PyTorch, and what to do where it is not.
+    Check(CheckArgs),
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +115,24 @@ pub(crate) struct VerifyArgs {
     /// Folder of traces, or of one environment.
     #[arg(default_value = "traces")]
     pub(crate) traces: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Print the results as JSON, without words.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Language of the words. [default: that of the locale]
+    #[arg(long, value_name = "LANGUAGE", conflicts_with = "json")]
+    pub(crate) lang: Option<Lang>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Lang {
+    Zh,
+    En,
+    Both,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {

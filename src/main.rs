@@ -10,6 +10,7 @@ use shice::commands;
 use shice::console::say;
 use shice::record::child;
 use shice::record::plan::{Existing, Request};
+use shice::report::language::Language;
 
 use cli::{Cli, Command};
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match command {
         Command::Record(args) => (commands::record::run(args.into()), commands::record::exit_code),
         Command::Render(args) => (commands::render::run(&args.traces, &args.out), |_| ERROR),
+        Command::Check(args) => (commands::check::run(args.json, &languages(args.lang)), |_| ERROR),
         Command::List(args) => (commands::list::run(&args.traces), |_| ERROR),
         Command::Verify(args) => (commands::verify::run(&args.traces), |_| ERROR),
     };
@@ -38,6 +40,16 @@ fn main() -> ExitCode {
         },
         ExitCode::from,
     )
+}
+
+/// Those asked for, else that of the locale.
+fn languages(asked: Option<cli::Lang>) -> Vec<Language> {
+    match asked {
+        Some(cli::Lang::Zh) => vec![Language::Chinese],
+        Some(cli::Lang::En) => vec![Language::English],
+        Some(cli::Lang::Both) => Language::ALL.to_vec(),
+        None => vec![commands::check::language_of_locale()],
+    }
 }
 
 /// Help and version are no error; wrong words are, and for `record` must not look like the workload's own exit code.

@@ -1,5 +1,6 @@
 //! What each subcommand does, from checked arguments to an exit code.
 
+pub mod check;
 pub mod list;
 pub mod record;
 pub mod render;

@@ -52,7 +52,8 @@ impl Machine {
         put("memory_total_bytes", Some(json!(limits.memory_total_bytes)));
         put("memory_limit_bytes", Some(json!(limits.memory_bytes)));
         put("swap_total_bytes", meminfo(proc, "SwapTotal").map(Value::from));
-        put("shm_bytes", shm_bytes().map(Value::from));
+        // DataLoader workers hand over their batches through it.
+        put("shm_bytes", space(Path::new("/dev/shm")).map(|(size, _)| Value::from(size)));
         put("container", container(proc).map(Value::from));
         let virtual_machine = is_virtual_machine(proc);
         put("virtual_machine", virtual_machine.map(Value::from));
@@ -71,9 +72,7 @@ fn limits(cores: usize, memory_bytes: u64, cgroups: &Cgroups) -> anyhow::Result<
     ensure!(cores > 0, "the machine's inventory lists no CPU cores; are /proc/stat and /proc/cpuinfo readable?");
     ensure!(memory_bytes > 0, "the machine's inventory tells no memory; is /proc/meminfo readable?");
     let cores_online = u32::try_from(cores).unwrap_or(u32::MAX);
-    let allowed = sched_getaffinity(Pid::from_raw(0)).map_or(cores_online as usize, |set| {
-        (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count()
-    });
+    let allowed = allowed_cores().unwrap_or(cores_online as usize);
     let cpu_cores = [Some(f64::from(cores_online)), Some(allowed as f64), cgroups.cpu_cores()];
     let memory_total_bytes = i64::try_from(memory_bytes).unwrap_or(i64::MAX);
     Ok(Limits {
@@ -82,6 +81,12 @@ fn limits(cores: usize, memory_bytes: u64, cgroups: &Cgroups) -> anyhow::Result<
         memory_total_bytes,
         memory_bytes: cgroups.memory_bytes().map_or(memory_total_bytes, |limit| limit.min(memory_total_bytes)),
     })
+}
+
+/// Cores on which this process may run.
+pub fn allowed_cores() -> Option<usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    Some((0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count())
 }
 
 /// What differs from run to run and may explain a difference: memory and load before the start.
@@ -103,18 +108,20 @@ pub fn differing_keys(a: &Keys, b: &Keys) -> Vec<String> {
     keys.into_iter().filter(|key| a.get(*key) != b.get(*key)).cloned().collect()
 }
 
-fn meminfo(proc: &Path, key: &str) -> Option<i64> {
+/// A line of /proc/meminfo, in bytes.
+pub fn meminfo(proc: &Path, key: &str) -> Option<i64> {
     kernel::keyed_value(&fs::read_to_string(proc.join("meminfo")).ok()?, key)
 }
 
-/// Size of /dev/shm, through which DataLoader workers hand over their batches.
-fn shm_bytes() -> Option<i64> {
-    let shm = nix::sys::statvfs::statvfs("/dev/shm").ok()?;
-    i64::try_from(shm.blocks() * shm.fragment_size()).ok()
+/// Size of a file system and what of it this user may still fill.
+pub fn space(path: &Path) -> Option<(i64, i64)> {
+    let found = nix::sys::statvfs::statvfs(path).ok()?;
+    let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(found.fragment_size())).ok();
+    Some((bytes(found.blocks())?, bytes(found.blocks_available())?))
 }
 
 /// The container runtime whose traces are to be seen from inside.
-fn container(proc: &Path) -> Option<&'static str> {
+pub fn container(proc: &Path) -> Option<&'static str> {
     if Path::new("/.dockerenv").exists() {
         return Some("docker");
     }

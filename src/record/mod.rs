@@ -7,6 +7,7 @@
 //! ```
 
 pub mod cgroup;
+pub mod checks;
 pub mod child;
 pub mod clock;
 pub mod cost;

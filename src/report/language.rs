@@ -18,6 +18,11 @@ impl Language {
         }
     }
 
+    /// The language of a locale: `zh_CN.UTF-8`, `C.UTF-8`.
+    pub fn of_locale(locale: &str) -> Self {
+        if locale.starts_with("zh") { Self::Chinese } else { Self::English }
+    }
+
     /// The tag that HTML wants (BCP 47).
     pub fn tag(self) -> &'static str {
         match self {

@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result};
 use crate::aggregate::summary::EnvironmentSummary;
 
 pub mod chart;
+pub mod checks;
 mod context;
 pub(crate) mod escape;
 mod findings;

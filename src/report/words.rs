@@ -8,8 +8,17 @@ use serde::Serialize;
 use super::language::Language;
 use super::template;
 
-const CHINESE: &str = include_str!("../../templates/zh/words.json");
-const ENGLISH: &str = include_str!("../../templates/en/words.json");
+/// Files of a catalogue, with their names for errors.
+type Catalogue = [(&'static str, &'static str); 2];
+
+const CHINESE: Catalogue = [
+    ("zh/words.json", include_str!("../../templates/zh/words.json")),
+    ("zh/checks.json", include_str!("../../templates/zh/checks.json")),
+];
+const ENGLISH: Catalogue = [
+    ("en/words.json", include_str!("../../templates/en/words.json")),
+    ("en/checks.json", include_str!("../../templates/en/checks.json")),
+];
 
 /// All phrases of one language.
 #[derive(Clone, Debug)]
@@ -24,12 +33,16 @@ impl Words {
     /// # Errors
     /// The catalogue is no JSON object of strings; its file is named.
     pub fn of(language: Language) -> Result<Self> {
-        let text = match language {
+        let catalogue = match language {
             Language::Chinese => CHINESE,
             Language::English => ENGLISH,
         };
-        let phrases =
-            serde_json::from_str(text).with_context(|| format!("templates/{}/words.json is faulty", language.key()))?;
+        let mut phrases = BTreeMap::new();
+        for (name, text) in catalogue {
+            let part: BTreeMap<String, String> =
+                serde_json::from_str(text).with_context(|| format!("templates/{name} is faulty"))?;
+            phrases.extend(part);
+        }
         Ok(Self { language, phrases })
     }
 
@@ -42,7 +55,7 @@ impl Words {
     /// # Errors
     /// Names the key and the catalogue that lacks it.
     pub fn get(&self, key: &str) -> Result<&str> {
-        self.find(key).with_context(|| format!("templates/{}/words.json lacks the key {key:?}", self.language.key()))
+        self.find(key).with_context(|| format!("templates/{}/*.json lack the key {key:?}", self.language.key()))
     }
 
     /// The phrase of a key that may be one of the user's own.

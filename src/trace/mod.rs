@@ -10,6 +10,7 @@
 //!
 //! While a run is recorded all tables share one `journal.jsonl`; [`finish`] turns it into Parquet afterwards.
 
+pub mod check;
 pub mod environment;
 pub mod finish;
 pub mod journal;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::check::Check;
 use super::plausible::implausible;
 use super::sums::Sum;
 use super::version;
@@ -63,6 +64,9 @@ pub struct RunRecord {
     /// File names of libraries that matter, as found loaded in the workload's processes.
     #[serde(default)]
     pub libraries: Vec<String>,
+    /// Whether the environment was ready, as found before the session's first run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     /// What was measured, from where, and what was not.
     #[serde(default)]
     pub coverage: Vec<Coverage>,

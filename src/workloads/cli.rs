@@ -16,6 +16,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Print the devices that can be used, as a JSON list; each was tried.
     Devices,
+    /// Run a kernel on each GPU and print what came of it, as JSON.
+    Cuda,
     /// Load libtorch (on a GPU its context and cuDNN too), then wait.
     Idle(IdleOptions),
     /// Train a small convolutional network on 10 000 random 128×128 images.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
+use serde::Serialize;
 use tch::{Cuda, Device, Kind, Tensor};
 
 use crate::cuda;
@@ -65,6 +66,43 @@ pub(crate) fn usable() -> Vec<String> {
     std::iter::once(Device::Cpu).chain(working).map(|device| Name(device).to_string()).collect()
 }
 
+/// What became of a kernel on each GPU.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tried {
+    libtorch: &'static str,
+    /// Why libtorch's CUDA half is not there; absent where it is.
+    missing: Option<&'static str>,
+    /// Of the CUDA runtime: `13.0`.
+    cuda_runtime: Option<String>,
+    devices: Vec<TriedDevice>,
+}
+
+#[derive(Debug, Serialize)]
+struct TriedDevice {
+    device: String,
+    error: Option<String>,
+}
+
+/// Runs a kernel on each GPU.
+pub(crate) fn tried() -> Tried {
+    let missing = cuda::missing();
+    let tried = |gpu: Device| TriedDevice {
+        device: Name(gpu).to_string(),
+        error: try_out(gpu).err().map(|error| crate::one_line(&error)),
+    };
+    Tried {
+        libtorch: env!("LIBTORCH_VERSION"),
+        missing,
+        cuda_runtime: missing.is_none().then(|| cuda_version(tch::utils::version_cudart())).flatten(),
+        devices: gpus().map(tried).collect(),
+    }
+}
+
+/// `13.0` of 13000.
+fn cuda_version(number: i64) -> Option<String> {
+    (number > 0).then(|| format!("{}.{}", number / 1000, number % 1000 / 10))
+}
+
 fn gpus() -> impl Iterator<Item = Device> {
     (0..count()).map(Device::Cuda)
 }
@@ -117,6 +155,16 @@ mod tests {
         for word in ["", "gpu", "CPU", "cuda:", "cuda:-1", "cuda:x", "cuda:99999999999999999999"] {
             assert!(word.parse::<Choice>().is_err(), "{word}");
         }
+    }
+
+    #[test]
+    fn a_trial_without_gpu_says_so_in_json() {
+        cuda::load();
+        let told = serde_json::to_value(tried()).unwrap();
+        assert_eq!(told["libtorch"], env!("LIBTORCH_VERSION"));
+        assert!(told["devices"].is_array());
+        assert_eq!(cuda_version(12080).as_deref(), Some("12.8"));
+        assert_eq!(cuda_version(-1), None);
     }
 
     #[test]

@@ -40,6 +40,10 @@ fn run(cli: Cli) -> Result<()> {
             let devices = serde_json::to_string(&device::usable())?;
             writeln!(std::io::stdout(), "{devices}").context("cannot write the list of devices")
         }
+        Command::Cuda => {
+            let told = serde_json::to_string(&device::tried())?;
+            writeln!(std::io::stdout(), "{told}").context("cannot write what became of the kernels")
+        }
         Command::Idle(options) => idle::run(&options),
         Command::SmallCnn(options) => small_cnn::run(&options),
     }

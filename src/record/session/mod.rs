@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result};
 
 mod folder;
+mod ready;
 mod refuse;
 
 use folder::{Folder, Place};
@@ -22,6 +23,7 @@ use super::probe::gpu::driver::Driver;
 use super::progress::Progress;
 use super::run::{Desk, PROC, record_run};
 use super::signals::Signals;
+use crate::trace::check::Check;
 use crate::trace::open::Environment;
 use crate::trace::run::{CpuTotals, Groups, Outcome, RecorderCost, RunRecord};
 use crate::trace::version::SCHEMA_VERSION;
@@ -81,6 +83,7 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
             durations.extend(durations_so_far(plan, place, &before));
         }
     }
+    let checks = ready::look(plan, &machine, &cgroups, &gpus);
     nix::sys::prctl::set_child_subreaper(true).context("cannot become the parent of orphaned processes")?;
     let mut session = Session {
         plan,
@@ -91,6 +94,7 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
         mask,
         signals: Signals::listen()?,
         progress: Progress::new(),
+        checks,
         began_unix_ns: clock::unix_ns(),
         durations,
         given_up: HashSet::new(),
@@ -126,6 +130,8 @@ struct Session<'a> {
     mask: Mask,
     signals: Signals,
     progress: Progress,
+    /// Of this machine, before anything ran.
+    checks: Vec<Check>,
     began_unix_ns: i64,
     /// How long each case's last run took.
     durations: HashMap<Key, Duration>,
@@ -235,6 +241,7 @@ impl Session<'_> {
             fingerprint: self.machine.fingerprint.clone(),
             volatile: fingerprint::volatile(Path::new(PROC)),
             libraries: Vec::new(),
+            checks: self.checks.clone(),
             coverage: Vec::new(),
             recorder: RecorderCost::default(),
             files: BTreeMap::new(),

@@ -4,6 +4,7 @@
 //! done by whoever collects, so that a driver that hangs holds up neither other probes nor the end of the run.
 
 pub mod driver;
+pub mod glance;
 mod ledger;
 mod own;
 mod sensors;

@@ -140,7 +140,7 @@ fn processes(device: &Device<'_>) -> Result<Vec<Listed>, NvmlError> {
 }
 
 /// All bits, also those that the bindings have no name for yet.
-fn throttle_bits(device: &Device<'_>) -> Result<u64, NvmlError> {
+pub(super) fn throttle_bits(device: &Device<'_>) -> Result<u64, NvmlError> {
     match device.current_throttle_reasons_strict() {
         Ok(reasons) => Ok(reasons.bits()),
         Err(NvmlError::IncorrectBits(Bits::U64(bits))) => Ok(bits),
