@@ -3,12 +3,16 @@
 
 mod common;
 
-use common::{Bench, text};
+use std::fs;
+use std::process::Command;
+
+use common::{Bench, text, wait_until};
 use serde_json::Value;
 
 /// A machine whose driver library is not there, whatever the machine of the test has.
 fn check(arguments: &[&str]) -> std::process::Output {
-    let mut command = Bench::new().command(&[&["check"], arguments].concat());
+    let bench = Bench::new();
+    let mut command = bench.command(&[&["check"], arguments].concat());
     command.env("SHICE_NVML_LIBRARY", "/no/such/library.so").env("LC_ALL", "C").output().unwrap()
 }
 
@@ -21,7 +25,7 @@ fn the_exit_code_says_whether_something_is_not_ready() {
     assert_eq!(answer["ready"], !failed);
     assert_eq!(output.status.code(), Some(i32::from(failed)), "{}", text(&output.stderr));
     // Size of the file system by another reader of it.
-    let df = std::process::Command::new("df").args(["-B1", "--output=size", "/dev/shm"]).output().unwrap();
+    let df = Command::new("df").args(["-B1", "--output=size", "/dev/shm"]).output().unwrap();
     if let Some(size) = text(&df.stdout).lines().nth(1) {
         let shm = checks.iter().find(|check| check["name"] == "shm").unwrap();
         assert_eq!(shm["values"]["size_bytes"].to_string(), size.trim());
@@ -35,7 +39,7 @@ fn words_come_in_the_language_of_the_locale_or_the_one_asked_for() {
     let chinese = text(&check(&["--lang", "zh"]).stdout);
     assert!(chinese.contains("当前环境是否就绪？"), "{chinese}");
     let both = text(&check(&["--lang", "both"]).stdout);
-    assert!(both.contains(english.trim()) && both.contains(chinese.trim()), "{both}");
+    assert!(both.contains("Is this environment ready?") && both.contains("当前环境是否就绪？"), "{both}");
     assert_eq!(check(&["--lang", "de"]).status.code(), Some(2));
 }
 
@@ -48,4 +52,32 @@ fn a_run_keeps_what_was_found_before_it() {
     for name in ["nvidia_driver", "shm", "cpu_limit", "root_login", "jupyter"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
+}
+
+/// A server by Jupyter's name that tells its port and listens to everybody.
+const SERVER: &str = "import socket, time\ns = socket.socket()\ns.bind(('0.0.0.0', 0))\ns.listen()\n\
+                      open('port', 'w').write(str(s.getsockname()[1]) + '\\n')\ntime.sleep(60)\n";
+
+#[test]
+fn an_open_jupyter_port_is_found_and_its_command_line_is_kept_nowhere() {
+    let bench = Bench::new();
+    fs::write(bench.path("jupyter-lab"), SERVER).unwrap();
+    let mut server = Command::new("python3");
+    server.args(["jupyter-lab", "--ServerApp.token=", "--note=planted-word-7"]).current_dir(bench.path(""));
+    let mut server = server.spawn().unwrap();
+    let port = || fs::read_to_string(bench.path("port")).ok().filter(|port| port.ends_with('\n'));
+    wait_until("the server listens", || port().is_some());
+    let json = text(&bench.shice(&["check", "--json"]).stdout);
+    bench.record("true");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    let found = answer["checks"].as_array().unwrap().iter().find(|check| check["name"] == "jupyter").unwrap();
+    assert_eq!((&found["state"], &found["cause"]), (&Value::from("failed"), &Value::from("open")));
+    let port: u16 = port().unwrap().trim().parse().unwrap();
+    assert!(found["values"]["ports"].as_array().unwrap().contains(&Value::from(port)), "{found}");
+    let run = bench.only_run();
+    assert!(run.record.checks.iter().any(|check| check.name == "jupyter" && check.cause == "open"));
+    let stored = fs::read_to_string(run.dir.join("run.json")).unwrap();
+    assert!(!json.contains("planted-word-7") && !stored.contains("planted-word-7"));
 }

@@ -14,8 +14,8 @@ const SWAP_USED_BYTES: i64 = 256 << 20;
 pub(super) fn shm(facts: &Facts) -> Verdict {
     let Some((size, free)) = facts.shm_bytes else { return Verdict::of("missing") };
     let (outcome, threshold) = match size {
-        ..=SHM_DEFAULT_BYTES => ("default", SHM_DEFAULT_BYTES),
-        ..SHM_ENOUGH_BYTES => ("small", SHM_ENOUGH_BYTES),
+        _ if size <= SHM_DEFAULT_BYTES => ("default", SHM_DEFAULT_BYTES),
+        _ if size < SHM_ENOUGH_BYTES => ("small", SHM_ENOUGH_BYTES),
         _ if free < SHM_DEFAULT_BYTES => ("filled", SHM_DEFAULT_BYTES),
         _ => ("ok", SHM_ENOUGH_BYTES),
     };
