@@ -18,6 +18,8 @@ const EXAMPLES: &str = "\
 Examples:
   shice record --env laptop --quick idle small-cnn
   shice record --env laptop --workload resnet50 -- python train.py --epochs 1
+  shice record --env laptop --workload resnet50 --sweep workers=0,2,4 -- python train.py --workers {workers}
+  shice record --suite suite.toml
   shice check
   shice list traces
   shice render traces --out site";
@@ -38,9 +40,13 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Name of the environment: one machine and one software image.
-    #[arg(long = "env", value_name = "NAME")]
-    pub(crate) environment: String,
+    /// Name of the environment: one machine and one software image. Of a suite's environments, the only one to record.
+    #[arg(long = "env", value_name = "NAME", required_unless_present = "suite")]
+    pub(crate) environment: Option<String>,
+
+    /// A TOML file that describes commands, settings and environments; see docs/suite.md.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "workload", "device", "settings", "sweeps", "quick"])]
+    pub(crate) suite: Option<PathBuf>,
 
     /// Shipped workloads to record: idle, small-cnn.
     #[arg(value_name = "WORKLOAD", conflicts_with = "workload")]
@@ -58,8 +64,8 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
 
-    /// A setting of the workload, passed on as `--KEY VALUE`; of a command of your own, where it fills `{KEY}` if that
-    /// stands in it, and else only labels the case.
+    /// A setting: passed to a shipped workload as `--KEY VALUE`, filled in for `{KEY}` in a command of your own, where it
+    /// else only labels the case.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
 
@@ -86,6 +92,14 @@ pub(crate) struct RecordArgs {
     /// Add runs to cases that are recorded already, also on a machine that has changed.
     #[arg(long)]
     pub(crate) append: bool,
+
+    /// Record cases anew that are recorded already; their earlier runs go once a new one has finished, and not before.
+    #[arg(long, conflicts_with = "append")]
+    pub(crate) replace: bool,
+
+    /// Show which runs would be recorded, in which order and about how long they take, and record nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     /// Stop at the first run that fails, instead of going on with the others.
     #[arg(long)]
@@ -186,6 +200,19 @@ mod tests {
         ] {
             assert!(Cli::try_parse_from(words).is_err(), "{words:?}");
         }
+    }
+
+    #[test]
+    fn a_suite_stands_for_itself() {
+        let record = ["shice", "record"];
+        let parse = |words: &[&str]| Cli::try_parse_from(record.iter().chain(words));
+        assert!(parse(&["--suite", "suite.toml"]).is_ok());
+        assert!(parse(&["--suite", "suite.toml", "--env", "a", "--repeats", "2", "--append"]).is_ok());
+        for more in [["idle"].as_slice(), &["--set", "a=1"], &["--quick"], &["--workload", "w", "--", "true"]] {
+            assert!(parse(&[&["--suite", "suite.toml"], more].concat()).is_err(), "{more:?}");
+        }
+        assert!(parse(&["idle"]).is_err());
+        assert!(parse(&["--env", "a", "idle", "--append", "--replace"]).is_err());
     }
 
     #[test]

@@ -66,7 +66,8 @@ fn misused(error: &clap::Error, recording: bool) -> ExitCode {
 impl From<cli::RecordArgs> for Request {
     fn from(args: cli::RecordArgs) -> Self {
         Self {
-            environment: Some(args.environment),
+            environment: args.environment,
+            suite: args.suite,
             workloads: args.workload.map_or(args.workloads, |name| vec![name]),
             command: args.command,
             devices: args.device,
@@ -76,8 +77,13 @@ impl From<cli::RecordArgs> for Request {
             repeats: args.repeats,
             interval: args.interval,
             out: args.out,
-            existing: if args.append { Existing::Append } else { Existing::Refuse },
+            existing: match (args.append, args.replace) {
+                (false, false) => Existing::Refuse,
+                (true, _) => Existing::Append,
+                (false, true) => Existing::Replace,
+            },
             fail_fast: args.fail_fast,
+            dry_run: args.dry_run,
         }
     }
 }

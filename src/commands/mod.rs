@@ -1,6 +1,7 @@
 //! What each subcommand does, from checked arguments to an exit code.
 
 pub mod check;
+pub mod dry_run;
 pub mod list;
 pub mod record;
 pub mod render;

@@ -5,7 +5,7 @@ use anyhow::{Error, Result};
 use crate::console;
 use crate::record::child::CannotStart;
 use crate::record::plan::{Plan, Request};
-use crate::record::session::{self, End, Recorded};
+use crate::record::session::{self, End, Recorded, RecordedEnvironment};
 use crate::trace::run::Outcome;
 
 /// Exit code for what went wrong in recording itself, as `env` and `timeout` have it.
@@ -19,10 +19,20 @@ const SIGNAL_BASE: i32 = 128;
 /// # Errors
 /// Nothing could be recorded, or recording itself failed.
 pub fn run(request: Request) -> Result<u8> {
+    let dry_run = request.dry_run;
     let plan = Plan::new(request)?;
+    if dry_run {
+        return super::dry_run::run(&plan);
+    }
     let recorded = session::record(&plan)?;
     for environment in &recorded.environments {
-        console::say(&format!("{} run(s) recorded in {}", environment.runs, environment.folder.display()));
+        let RecordedEnvironment { folder, runs, dropped } = environment;
+        if *dropped > 0 {
+            console::say(&format!(
+                "{dropped} run(s) are not kept: no run of their case finished, so the earlier runs stay in their place"
+            ));
+        }
+        console::say(&format!("{runs} run(s) recorded in {}", folder.display()));
     }
     Ok(code(&recorded))
 }

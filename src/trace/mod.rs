@@ -19,6 +19,7 @@ pub mod lock;
 pub mod open;
 pub mod parquet;
 pub mod plausible;
+pub mod replace;
 pub mod run;
 pub mod sums;
 pub mod table;

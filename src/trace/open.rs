@@ -14,7 +14,7 @@ use super::layout::{JOURNAL_FILE, RUN_FILE};
 use super::lock::Lock;
 use super::run::RunRecord;
 use super::table::Table;
-use super::{finish, parquet, sums};
+use super::{finish, parquet, replace, sums};
 
 /// All environments of a folder, in the order of their slugs.
 #[derive(Debug)]
@@ -160,17 +160,24 @@ pub struct Opened {
     pub damaged: Vec<Damaged>,
 }
 
-/// Opens the folder of one environment, and finishes runs whose recorder died.
+/// Opens the folder of one environment, finishes runs whose recorder died, and settles what it kept aside.
 ///
 /// # Errors
 /// The folder cannot be listed or locked, or what is derived of its runs cannot be written; it is named.
 pub fn open_environment(folder: &Path) -> Result<Opened> {
     let cut = |dir: &PathBuf| dir.join(JOURNAL_FILE).exists();
-    if !run_folders(folder)?.iter().any(|(_, dir)| cut(dir)) {
+    if !run_folders(folder)?.iter().any(|(_, dir)| cut(dir)) && !replace::is_left_over(folder) {
         return open_with(folder, Access::LeaveAlone);
     }
     match Lock::wait(folder) {
-        Ok(Some(_lock)) => open_with(folder, Access::Finish),
+        Ok(Some(lock)) => {
+            let settled = replace::settle(folder, &lock)?;
+            let opened = open_with(folder, Access::Finish)?;
+            if let Some(environment) = opened.environment.as_ref().filter(|_| settled.moved) {
+                write_derived(environment)?;
+            }
+            Ok(opened)
+        }
         Ok(None) => open_with(folder, Access::LeaveAlone),
         Err(error) if error.chain().any(is_read_only) => open_with(folder, Access::Copy),
         Err(error) => Err(error),

@@ -17,6 +17,7 @@ pub mod order;
 pub mod placeholders;
 pub mod settings;
 pub mod shipped;
+pub mod suite;
 pub mod wish;
 pub mod words;
 
@@ -32,8 +33,10 @@ const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
 /// What the user asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Name of the environment.
+    /// Name of the environment; of a suite that has environments, the one to record.
     pub environment: Option<String>,
+    /// A suite in the place of workloads, command and settings.
+    pub suite: Option<PathBuf>,
     /// Names of shipped workloads; exactly one name of the user's own with `command`.
     pub workloads: Vec<String>,
     /// The user's own command; empty for shipped workloads.
@@ -48,6 +51,8 @@ pub struct Request {
     pub out: PathBuf,
     pub existing: Existing,
     pub fail_fast: bool,
+    /// Tell what would be done, and do nothing.
+    pub dry_run: bool,
 }
 
 /// What becomes of runs that a case has already.
@@ -57,6 +62,8 @@ pub enum Existing {
     Refuse,
     /// They stay, and new ones are added.
     Append,
+    /// They go once a new one has finished.
+    Replace,
 }
 
 /// What will be done.
@@ -87,7 +94,10 @@ impl Plan {
     /// One clear sentence for the first thing that is wrong; [`super::child::CannotStart`] where a command is missing.
     pub fn new(request: Request) -> Result<Self> {
         words::check_numbers(&request)?;
-        let wish = words::wish(&request)?;
+        let wish = match &request.suite {
+            Some(file) => suite::read(file)?,
+            None => words::wish(&request)?,
+        };
         let environments = environments(request.environment.as_deref(), &wish)?;
         check_devices(&wish, &environments)?;
         let target = |environment: &EnvironmentWish| {
@@ -157,6 +167,7 @@ mod tests {
     fn request() -> Request {
         Request {
             environment: Some("laptop".into()),
+            suite: None,
             workloads: vec!["mine".into()],
             command: vec!["sh".into(), "-c".into(), "true".into()],
             devices: vec![],
@@ -168,6 +179,7 @@ mod tests {
             out: "traces".into(),
             existing: Existing::Refuse,
             fail_fast: false,
+            dry_run: false,
         }
     }
 

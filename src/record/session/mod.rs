@@ -1,30 +1,30 @@
 //! A recording session: every case of a plan, block by block, into the folders of one or more environments.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
 
+mod estimate;
 mod folder;
+mod ground;
 mod ready;
 mod refuse;
 
+pub use estimate::{Durations, Estimate};
 use folder::{Folder, Place};
+use ground::Ground;
+pub use ground::{Preview, preview};
 
-use super::cgroup::Cgroups;
 use super::child::CannotStart;
 use super::clock;
-use super::fingerprint::{self, Machine};
-use super::mask::Mask;
-use super::plan::Plan;
+use super::fingerprint;
 use super::plan::order::Slot;
-use super::probe::gpu::driver::Driver;
+use super::plan::{Existing, Plan};
 use super::progress::Progress;
 use super::run::{Desk, PROC, record_run};
 use super::signals::Signals;
 use crate::trace::check::Check;
-use crate::trace::open::Environment;
 use crate::trace::run::{CpuTotals, Groups, Outcome, RecorderCost, RunRecord};
 use crate::trace::version::SCHEMA_VERSION;
 
@@ -47,6 +47,8 @@ pub struct RecordedEnvironment {
     pub folder: PathBuf,
     /// How many runs.
     pub runs: usize,
+    /// How many more did not take the place of earlier ones, because none of their case finished.
+    pub dropped: usize,
 }
 
 /// How one run ended.
@@ -71,27 +73,24 @@ impl End {
 /// Nothing could be recorded, or recording itself failed; what was recorded before is kept.
 pub fn record(plan: &Plan) -> Result<Recorded> {
     let hold = |target: &super::plan::Target| Folder::hold(&plan.out, &target.environment);
-    let folders = plan.targets.iter().map(hold).collect::<Result<Vec<_>>>()?;
-    let cgroups = Cgroups::of_this_process(Path::new(PROC));
-    let gpus = Driver::open();
-    let machine = Machine::inspect(Path::new(PROC), &cgroups, gpus.as_ref().ok())?;
-    let mask = Mask::of_this_user();
-    let mut durations = HashMap::new();
-    for (place, (target, folder)) in plan.targets.iter().zip(&folders).enumerate() {
-        if let Some(before) = folder.open()? {
-            refuse::check(target, plan.existing, &before, &machine, &mask)?;
-            durations.extend(durations_so_far(plan, place, &before));
+    let mut folders = plan.targets.iter().map(hold).collect::<Result<Vec<_>>>()?;
+    let ground = Ground::look()?;
+    let mut durations = Durations::default();
+    let befores = folders.iter().map(Folder::open).collect::<Result<Vec<_>>>()?;
+    for (place, before) in befores.iter().enumerate() {
+        before.as_ref().map_or(Ok(()), |before| ground.check(plan, place, before, &mut durations))?;
+    }
+    if plan.existing == Existing::Replace {
+        for (folder, before) in folders.iter_mut().zip(&befores) {
+            before.as_ref().map_or(Ok(()), |before| folder.replace(before, &plan.targets[0].cases))?;
         }
     }
-    let checks = ready::look(plan, &machine, &cgroups, &gpus);
+    let checks = ready::look(plan, &ground.machine, &ground.cgroups, &ground.gpus);
     nix::sys::prctl::set_child_subreaper(true).context("cannot become the parent of orphaned processes")?;
     let mut session = Session {
         plan,
         folders,
-        machine,
-        cgroups,
-        gpus,
-        mask,
+        ground,
         signals: Signals::listen()?,
         progress: Progress::new(),
         checks,
@@ -99,50 +98,47 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
         durations,
         given_up: HashSet::new(),
     };
+    if plan.runs() > plan.repeats as usize {
+        session.progress.say(&in_figures(plan, &session.durations));
+    }
     let recorded = session.record_all();
     session.progress.end();
-    recorded
+    session.settle(recorded)
 }
 
-/// Which case of which environment.
-type Key = (usize, usize);
-
-/// How long the last finished run took of each case that was recorded before.
-fn durations_so_far(plan: &Plan, target: usize, before: &Environment) -> HashMap<Key, Duration> {
-    let mut durations = HashMap::new();
-    for (place, case) in plan.targets[target].cases.iter().enumerate() {
-        let name = case.name();
-        let finished = |run: &&crate::trace::Run| run.record.outcome.is_finished() && run.record.case() == name;
-        let last = before.runs.iter().rev().find(finished).and_then(|run| run.record.duration_ns);
-        durations.extend(last.map(|ns| ((target, place), Duration::from_nanos(ns.unsigned_abs()))));
-    }
-    durations
+/// `12 runs: 2 environments × 3 cases × 2 repeats; about 1m 4s`.
+pub fn in_figures(plan: &Plan, durations: &Durations) -> String {
+    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let cases = plan.targets.first().map_or(0, |target| target.cases.len());
+    format!(
+        "{}: {} × {} × {}; {}",
+        count(plan.runs(), "run"),
+        count(plan.targets.len(), "environment"),
+        count(cases, "case"),
+        count(plan.repeats as usize, "repeat"),
+        durations.estimate(plan)
+    )
 }
 
 struct Session<'a> {
     plan: &'a Plan,
     /// Of the plan's targets.
     folders: Vec<Folder>,
-    machine: Machine,
-    cgroups: Cgroups,
-    /// Opened once: loading the driver can take seconds.
-    gpus: Result<Driver, String>,
-    mask: Mask,
+    ground: Ground,
     signals: Signals,
     progress: Progress,
     /// Of this machine, before anything ran.
     checks: Vec<Check>,
     began_unix_ns: i64,
-    /// How long each case's last run took.
-    durations: HashMap<Key, Duration>,
-    /// Cases whose command could not be started.
-    given_up: HashSet<Key>,
+    durations: Durations,
+    /// Cases whose command could not be started, each in its environment.
+    given_up: HashSet<(usize, usize)>,
 }
 
 impl Session<'_> {
     /// Goes on after a run that failed or could not be started, unless the plan says otherwise.
     fn record_all(&mut self) -> Result<Recorded> {
-        let environment = |folder: &Folder| RecordedEnvironment { folder: folder.path.clone(), runs: 0 };
+        let environment = |folder: &Folder| RecordedEnvironment { folder: folder.path.clone(), runs: 0, dropped: 0 };
         let mut recorded = Recorded {
             environments: self.folders.iter().map(environment).collect(),
             ends: Vec::new(),
@@ -169,35 +165,48 @@ impl Session<'_> {
     }
 
     fn record_one(&mut self, slot: Slot, sequence: u32) -> Result<End> {
-        let (case, key) = (self.plan.case(slot), (slot.target, slot.case));
+        let case = self.plan.case(slot);
         let place = self.folders[slot.target].make_place(&case.name())?;
         let title = self.title(slot);
-        let expected = self.durations.get(&key).copied();
+        let expected = self.durations.of(slot);
         self.progress.begin(&title, expected);
         let mut record = self.new_record(slot, place.run, sequence);
         let desk = Desk {
             signals: &self.signals,
             progress: &self.progress,
-            cgroups: &self.cgroups,
-            mask: &self.mask,
-            gpus: &self.gpus,
+            cgroups: &self.ground.cgroups,
+            mask: &self.ground.mask,
+            gpus: &self.ground.gpus,
             expected,
         };
         if let Err(error) = record_run(&place.node, case, &mut record, desk) {
             return self.not_recorded(slot, &place, &record, error);
         }
         if let Some(duration_ns) = record.duration_ns {
-            self.durations.insert(key, Duration::from_nanos(duration_ns.unsigned_abs()));
+            self.durations.insert(slot, duration_ns);
         }
         self.progress.say(&format!("{title}: {}", in_words(&record)));
-        self.folders[slot.target].derive()?;
+        self.folders[slot.target].recorded(&case.name(), record.outcome)?;
         Ok(End::Ran(record.outcome))
+    }
+
+    /// Runs that were to replace others and did not are cleared away, however the session ended.
+    fn settle(self, recorded: Result<Recorded>) -> Result<Recorded> {
+        let dropped = self.folders.iter().map(Folder::settle).collect::<Vec<_>>();
+        let mut recorded = recorded?;
+        for (environment, dropped) in recorded.environments.iter_mut().zip(dropped) {
+            environment.dropped = dropped?;
+            environment.runs = environment.runs.saturating_sub(environment.dropped);
+        }
+        Ok(recorded)
     }
 
     /// A command that cannot be started is the end of its case only; all else that fails here is our own failure.
     fn not_recorded(&mut self, slot: Slot, place: &Place, record: &RunRecord, error: Error) -> Result<End> {
         let exit_code = error.downcast_ref::<CannotStart>().map(|cannot| cannot.exit_code);
-        if record.duration_ns.is_none() || exit_code.is_some() {
+        let never_ran = record.duration_ns.is_none() || exit_code.is_some();
+        // What could not be recorded whole replaces nothing.
+        if never_ran || place.staged {
             place.give_up();
         }
         let error = error.context(format!("cannot record {}", self.title(slot)));
@@ -225,7 +234,7 @@ impl Session<'_> {
             workload: case.workload.clone(),
             settings: case.settings.clone(),
             effective: Default::default(),
-            command: self.mask.command(&case.command),
+            command: self.ground.mask.command(&case.command),
             run,
             node: 0,
             session_unix_ns: self.began_unix_ns,
@@ -237,8 +246,8 @@ impl Session<'_> {
             duration_ns: None,
             cpu: CpuTotals::default(),
             cgroup: Groups::default(),
-            limits: self.machine.limits,
-            fingerprint: self.machine.fingerprint.clone(),
+            limits: self.ground.machine.limits,
+            fingerprint: self.ground.machine.fingerprint.clone(),
             volatile: fingerprint::volatile(Path::new(PROC)),
             libraries: Vec::new(),
             checks: self.checks.clone(),

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::record::fingerprint::{self, Machine};
 use crate::record::mask::Mask;
 use crate::record::plan::{Case, Existing, Target};
-use crate::trace::open::Environment;
+use crate::trace::open::{Environment, Run};
 
 /// Checks a plan's part for one environment against the runs that are there.
 ///
@@ -18,12 +18,16 @@ pub(super) fn check(
     machine: &Machine,
     mask: &Mask,
 ) -> Result<()> {
-    refuse_another_command(target, before, mask)?;
     match existing {
-        Existing::Append => Ok(()),
         Existing::Refuse => {
-            refuse_another_machine(target, before, machine)?;
+            refuse_another_command(target, before, mask)?;
+            refuse_another_machine(target, before.runs.last(), machine)?;
             refuse_the_same_case(target, before)
+        }
+        Existing::Append => refuse_another_command(target, before, mask),
+        Existing::Replace => {
+            let stays = |run: &&Run| target.cases.iter().all(|case| case.name() != run.record.case());
+            refuse_another_machine(target, before.runs.iter().rfind(stays), machine)
         }
     }
 }
@@ -35,8 +39,8 @@ fn refuse_another_command(target: &Target, before: &Environment, mask: &Mask) ->
         let other = before.runs.iter().find(|run| run.record.case() == case.name() && run.record.command != command);
         if let Some(run) = other {
             bail!(
-                "the case \"{}\" was recorded with another command ({}); use another --workload name, or tell the two \
-                 apart with --set KEY=VALUE",
+                "the case \"{}\" was recorded with another command ({}); use another --workload name, tell the two \
+                 apart with --set KEY=VALUE, or record it anew with --replace",
                 case.name(),
                 run.record.command.join(" ")
             );
@@ -45,10 +49,10 @@ fn refuse_another_command(target: &Target, before: &Environment, mask: &Mask) ->
     Ok(())
 }
 
-/// Without `--append` an environment stays what it was.
-fn refuse_another_machine(target: &Target, before: &Environment, machine: &Machine) -> Result<()> {
-    let Some(last) = before.runs.last() else { return Ok(()) };
-    let differing = fingerprint::differing_keys(&last.record.fingerprint, &machine.fingerprint);
+/// Without `--append` an environment stays what the runs that it keeps were recorded on.
+fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine) -> Result<()> {
+    let Some(kept) = kept else { return Ok(()) };
+    let differing = fingerprint::differing_keys(&kept.record.fingerprint, &machine.fingerprint);
     if !differing.is_empty() {
         bail!(
             "the environment {:?} was recorded on something else (different: {}); use another --env, or --append to mix them",
@@ -63,7 +67,8 @@ fn refuse_the_same_case(target: &Target, before: &Environment) -> Result<()> {
     let recorded = |case: &&Case| before.runs.iter().any(|run| run.record.case() == case.name());
     if let Some(case) = target.cases.iter().find(recorded) {
         bail!(
-            "the case \"{}\" is already recorded in {}; use --append to add runs, or another --env or --out",
+            "the case \"{}\" is already recorded in {}; use --append to add runs, --replace to \
+             record it anew, or another --env or --out",
             case.name(),
             before.dir.display()
         );
