@@ -49,6 +49,14 @@ fn a_recording_is_whole() {
 }
 
 #[test]
+fn the_committed_traces_are_whole() {
+    let bench = Bench::new();
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let output = bench.shice(&["verify", &traces.display().to_string()]);
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
 fn everything_that_is_wrong_is_named_in_a_line_of_its_own() {
     let bench = recorded();
     flip(&run(&bench, "v", 1).join("host.parquet"), 1000);

@@ -31,6 +31,12 @@ impl Mask {
         Self::new(home, user, host)
     }
 
+    /// Of a user and machine made up for a test.
+    #[cfg(test)]
+    pub(crate) fn of(home: &str, user: &str, host: &str) -> Self {
+        Self::new(Some(home.into()), Some(user.into()), Some(host.into()))
+    }
+
     fn new(home: Option<String>, user: Option<String>, host: Option<String>) -> Self {
         // Names that everybody has, and those too short to be told from other words, are left as they are.
         let personal = |name: &String| {
@@ -54,6 +60,11 @@ impl Mask {
             masked = masked.replace(home.as_str(), "~");
         }
         self.names.iter().fold(masked, |text, (name, instead)| text.replace(name.as_str(), instead))
+    }
+
+    /// The name of a process. The kernel cuts it after 15 bytes, so that a token need not be there to its end.
+    pub fn process_name(&self, name: &str) -> String {
+        if secrets::begins_token(name) { MASKED.to_owned() } else { self.text(name) }
     }
 
     /// Settings by their names: the value of a secret one is masked whole, others as text.

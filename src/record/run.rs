@@ -13,7 +13,9 @@ use super::cost::Used;
 use super::mask::Mask;
 use super::output::Streams;
 use super::plan::Case;
+use super::probe::foreign::ForeignProbe;
 use super::probe::gpu::driver::Driver;
+use super::probe::kernel::KernelUnits;
 use super::probe::memory::MemoryProbe;
 use super::probe::process::TreeNow;
 use super::progress::Progress;
@@ -83,7 +85,8 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     finish::finish(folder, record)
 }
 
-/// Watches the run on this thread, while others read proportional memory and keep the journal on disk.
+/// Watches the run on this thread, while others read proportional memory, look at what
+/// else runs, and keep the journal on disk.
 fn measure(
     child: &Child,
     journal: &Journal,
@@ -96,18 +99,23 @@ fn measure(
         Watch::begin(child, journal, steps, &tree, desk, Duration::from_nanos(record.interval_ns.unsigned_abs()))?;
     record.started_unix_ns = clock::unix_ns();
     let memory = MemoryProbe::new(Path::new(PROC), watch.clock());
-    let (span, memory_coverage) = std::thread::scope(|scope| {
+    let units = KernelUnits::of_this_kernel();
+    let total_bytes = record.limits.memory_total_bytes;
+    let foreign = ForeignProbe::new(Path::new(PROC), watch.clock(), desk.mask.clone(), total_bytes, units);
+    let (span, coverage) = std::thread::scope(|scope| {
         let memory = scope.spawn(|| memory.run(&tree, journal, |time| stop.wait(time)));
+        let foreign = scope.spawn(|| foreign.run(&tree, journal, |time| stop.wait(time)));
         let sync = scope.spawn(|| journal.sync_until(|time| stop.wait(time)));
         let stopping = AskOnDrop(&stop);
         let span = watch.until_the_end(record);
         drop(stopping);
-        let coverage = memory.join().unwrap_or_default();
+        let mut coverage = memory.join().unwrap_or_default();
+        coverage.extend(foreign.join().unwrap_or_default());
         // A journal that cannot be synced shows in its own failure, or at the end when Parquet is written.
         let _ = sync.join();
         (span, coverage)
     });
-    record.coverage.extend(memory_coverage);
+    record.coverage.extend(coverage);
     Ok(span)
 }
 

@@ -112,14 +112,14 @@ pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
     if !path.exists() {
         return Ok(None);
     }
-    open(&path, Shape::of::<T>()).map(|(_, rows)| Some(rows))
+    open(&path, Shape::of::<T>()).map(Some)
 }
 
-/// What a file says of itself, and its rows as [`scan`] has them.
+/// As [`scan`], of a file that is there.
 ///
 /// # Errors
 /// As [`scan`].
-pub(super) fn open(path: &Path, shape: Shape) -> Result<(Stored, LazyFrame)> {
+pub(super) fn open(path: &Path, shape: Shape) -> Result<LazyFrame> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let stored = unharmed(|| stored(file))
         .with_context(|| format!("{} is damaged or no Parquet file; {REMEDY}", path.display()))?;
@@ -143,15 +143,15 @@ pub(super) fn open(path: &Path, shape: Shape) -> Result<(Stored, LazyFrame)> {
     let scan = PlRefPath::try_from_path(path)
         .and_then(|path| LazyFrame::scan_parquet(path, options))
         .with_context(|| format!("cannot read {}", path.display()))?;
-    Ok((stored, scan.select(columns)))
+    Ok(scan.select(columns))
 }
 
 /// What a file says of itself.
-pub(super) struct Stored {
-    pub(super) version: Option<String>,
+struct Stored {
+    version: Option<String>,
     /// Absent in files that were written before it was kept.
     table: Option<String>,
-    pub(super) columns: Schema,
+    columns: Schema,
 }
 
 impl Stored {

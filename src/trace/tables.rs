@@ -191,6 +191,24 @@ tables! {
         throttle_reasons: i64,
     }
 
+    /// A program that is neither of the run nor the recorder, from when it used more than 1 % of a core or held more than
+    /// 1 % of memory. At the run's start and end and each few seconds.
+    foreign: Foreign, ForeignBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        /// Number of the program within the run; 0 is all of them together, 1 the kernel's own threads.
+        foreign: i64,
+        ;
+        /// Name as the kernel keeps it (at most 15 bytes), masked; null for all together.
+        name: String,
+        /// Cumulative CPU time since it was first seen within the run (kernel ticks, 10 ms); null for all together.
+        cpu_ns: i64,
+        /// Resident memory, pages shared with other processes included; null for all together and for the kernel.
+        rss_bytes: i64,
+        /// Number of processes, or of threads of the kernel.
+        processes: i64,
+    }
+
     /// What a workload told of itself through `SHICE_STEPS`: phases and optimiser steps, at their ends.
     step: Step, StepBuffer {
         /// End of the phase or step, nanoseconds since the run's start, CLOCK_MONOTONIC.

@@ -30,6 +30,8 @@ const KNOWN: [(&str, bool); 20] = [
 ];
 /// Shorter words are no tokens: `sk-learn` is none.
 const KNOWN_BYTES: usize = 16;
+/// Of a word that may have been cut.
+const BEGUN_BYTES: usize = 4;
 /// How a login is sent; the secret follows.
 const SCHEMES: [&str; 6] = ["bearer", "basic", "token", "digest", "negotiate", "apikey"];
 /// Options of `curl` whose value is `name:password`.
@@ -68,6 +70,14 @@ fn known(text: &str, at: usize) -> Option<Range<usize>> {
     let random = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
     let long = if *plain { end - body } else { end - at } >= KNOWN_BYTES;
     (long && begins_word(text, at) && (*plain || text[body..end].bytes().any(random))).then_some(at..end)
+}
+
+/// Whether a word that may have been cut begins as a token does, and goes on at random.
+pub(super) fn begins_token(word: &str) -> bool {
+    let begun = KNOWN.iter().find_map(|(start, _)| word.strip_prefix(start));
+    begun.is_some_and(|body| {
+        body.len() >= BEGUN_BYTES && body.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+    })
 }
 
 fn named(text: &str, at: usize) -> Option<Range<usize>> {

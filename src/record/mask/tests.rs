@@ -99,6 +99,20 @@ fn addresses_are_masked_and_versions_and_times_are_not() {
 }
 
 #[test]
+fn names_of_processes_are_masked_though_the_kernel_cuts_them() {
+    for (name, expected) in [
+        ("hf_ABCDEFGHIJKL", "***"),
+        ("sk-proj-AB12cd3", "***"),
+        ("alice-train", "<user>-train"),
+        ("python3.12", "python3.12"),
+        ("sk-learn-worker", "sk-learn-worker"),
+        ("hf_transfer", "hf_transfer"),
+    ] {
+        assert_eq!(mask().process_name(name), expected);
+    }
+}
+
+#[test]
 fn home_user_and_host_do_not_reach_the_trace() {
     assert_eq!(mask().text("/home/alice/data on lab-gpu-7 by alice"), "~/data on <host> by <user>");
 }

@@ -180,6 +180,33 @@ pub fn identity(text: &str) -> Option<Identity> {
     })
 }
 
+/// What /proc/PID/stat tells of a process's use of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub identity: Identity,
+    pub is_kernel_thread: bool,
+    /// User and system time of all its threads, in kernel ticks.
+    pub cpu_ticks: i64,
+    pub rss_pages: i64,
+}
+
+/// The bit of a thread of the kernel's own in /proc/PID/stat (PF_KTHREAD of include/linux/sched.h).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// Parses /proc/PID/stat (proc(5)).
+pub fn usage(text: &str) -> Option<Usage> {
+    let identity = identity(text)?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field)?.parse::<i64>().ok();
+    Some(Usage {
+        identity,
+        is_kernel_thread: fields.get(6)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
+        cpu_ticks: number(11)? + number(12)?,
+        rss_pages: number(21)?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +260,8 @@ mod tests {
     #[test]
     fn a_process_name_with_brackets_and_blanks_is_read_whole() {
         let text = "42 (a) b (c)) S 7 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 1000 200 18446744073709551615";
+        let used = usage(text).unwrap();
+        assert_eq!((used.is_kernel_thread, used.cpu_ticks, used.rss_pages), (false, 5 + 6, 200));
         let read = identity(text).unwrap();
         assert_eq!(read, Identity { name: "a) b (c)".into(), state: 'S', parent_pid: 7, start_ticks: 12345 });
     }

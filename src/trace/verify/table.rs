@@ -11,7 +11,6 @@ use crate::trace::parquet;
 use crate::trace::run::{REMEDY, RunRecord};
 use crate::trace::table::{Column, Kind, Shape};
 use crate::trace::unharmed::unharmed;
-use crate::trace::version::SCHEMA_VERSION;
 
 /// Rows of one batch; of the widest table they take about 14 MB.
 const BATCH_ROWS: usize = 65_536;
@@ -33,13 +32,8 @@ pub(super) struct Content {
 /// Checks a file; `None` where it cannot be read to its end.
 pub(super) fn check(path: &Path, shape: Shape, record: &RunRecord, verdict: &mut Verdict) -> Option<Content> {
     let read = unharmed(|| {
-        let (stored, rows) = parquet::open(path, shape)?;
+        let rows = parquet::open(path, shape)?;
         let mut check = Check::new(shape, record);
-        // A newer minor may have columns that this program does not know.
-        if stored.version.as_deref() == Some(SCHEMA_VERSION) {
-            let known = |name: &str| shape.columns.iter().any(|column| column.name == name);
-            check.unknown = stored.columns.iter_names().filter(|name| !known(name)).map(ToString::to_string).collect();
-        }
         for offset in (0..).step_by(BATCH_ROWS) {
             let batch = rows.clone().slice(offset, BATCH_ROWS as IdxSize).collect()?;
             check.batch(&batch)?;
@@ -70,7 +64,6 @@ struct Check {
     counters: Vec<&'static Column>,
     until_ns: i64,
     last: HashMap<i64, Last>,
-    unknown: Vec<String>,
     outside: Times,
     back: Times,
     nulls: BTreeMap<&'static str, u64>,
@@ -107,7 +100,6 @@ impl Check {
             counters: shape.columns.iter().filter(counts).collect(),
             until_ns: record.duration_ns.map_or(i64::MAX, |duration| duration.saturating_add(AFTER_NS)),
             last: HashMap::new(),
-            unknown: Vec::new(),
             outside: Times::default(),
             back: Times::default(),
             nulls: BTreeMap::new(),
@@ -159,8 +151,7 @@ impl Check {
     }
 
     fn faults(&self) -> Vec<String> {
-        let mut faults: Vec<String> =
-            self.unknown.iter().map(|name| format!("the table has no column {name:?} in this version")).collect();
+        let mut faults = Vec::new();
         for (column, count) in self.nulls.iter().filter(|(_, count)| **count > 0) {
             faults.push(format!("the key {column:?} is null in {count} row(s)"));
         }
