@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::summary::{Metric, Quantity};
+use super::summary::{ForeignProgram, Metric, Quantity};
 
 /// One number a metric, the windows of each quantity, and the busy share of each core.
 #[derive(Debug, Default)]
@@ -11,6 +11,8 @@ pub(super) struct Figures {
     /// By the number of the window.
     pub(super) windows: BTreeMap<Quantity, BTreeMap<i64, f64>>,
     pub(super) cores: BTreeMap<u32, f64>,
+    /// What else ran, the heaviest first.
+    pub(super) foreign: Vec<ForeignProgram>,
 }
 
 impl Figures {

@@ -7,6 +7,7 @@ mod cgroup;
 mod courses;
 mod coverage;
 mod figures;
+mod foreign;
 mod gpu;
 mod host;
 mod memory;
@@ -27,7 +28,7 @@ use anyhow::{Result, bail};
 
 use self::courses::Courses;
 use self::figures::Figures;
-use self::summary::{CaseSummary, EnvironmentSummary, LeftOut, Metric, RunSummary};
+use self::summary::{CaseSummary, EnvironmentSummary, ForeignProgram, LeftOut, RunSummary};
 use crate::trace::open::and_others;
 use crate::trace::run::Coverage;
 use crate::trace::{Damaged, Environment, Run};
@@ -100,7 +101,7 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
         if told.is_none_or(|told| !finished(&told) && finished(&run)) {
             told = Some(run);
         }
-        summaries.push(summarise_run(run, figures.values));
+        summaries.push(summarise_run(run, figures));
     }
     let Some(told) = told else { return Ok(None) };
     // Where a run finished, of the others no course is shown.
@@ -114,10 +115,18 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
         effective: record.effective.clone(),
         command: record.command.clone(),
         metrics: statistics::over_runs(&summaries),
+        foreign: foreign_programs(&summaries),
         runs: summaries,
         courses: shown.courses.finish(),
         cores: shown.cores.into_iter().filter_map(|(core, shares)| statistics::core_usage(core, &shares)).collect(),
     }))
+}
+
+/// What else ran during the finished runs; where there are none, during the others.
+fn foreign_programs(runs: &[RunSummary]) -> Vec<ForeignProgram> {
+    let any_finished = runs.iter().any(|run| run.outcome.is_finished());
+    let shown = runs.iter().filter(|run| !any_finished || run.outcome.is_finished());
+    foreign::over_runs(shown.map(|run| run.foreign.as_slice()))
 }
 
 /// What charts show of some runs.
@@ -136,7 +145,7 @@ impl Shown {
     }
 }
 
-fn summarise_run(run: &Run, values: BTreeMap<Metric, f64>) -> RunSummary {
+fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
     let record = &run.record;
     RunSummary {
         run: record.run,
@@ -148,13 +157,14 @@ fn summarise_run(run: &Run, values: BTreeMap<Metric, f64>) -> RunSummary {
         output_tail: record.output_tail.clone(),
         recorder: record.recorder,
         cpu: record.cpu,
-        values,
+        foreign: figures.foreign,
+        values: figures.values,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::summary::Quantity;
+    use super::summary::{Metric, Quantity};
     use super::testing::{Recorded, SECOND, record, store, ticks};
     use super::*;
     use crate::trace::RunRecord;

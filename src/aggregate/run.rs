@@ -6,8 +6,8 @@ use super::figures::Figures;
 use super::statistics::quantile;
 use super::summary::{Metric, Quantity};
 use super::windows::WINDOW_NS;
-use super::{cgroup, gpu, host, memory, processes, steps};
-use crate::trace::tables::{Cgroup, Core, Gpu, Host, Memory, Process, ProcessSample, Step};
+use super::{cgroup, foreign, gpu, host, memory, processes, steps};
+use crate::trace::tables::{Cgroup, Core, Foreign, Gpu, Host, Memory, Process, ProcessSample, Step};
 use crate::trace::unharmed::unharmed;
 use crate::trace::{Run, RunRecord};
 
@@ -37,6 +37,9 @@ fn measure(run: &Run) -> Result<Figures> {
     }
     if let Some(table) = run.scan::<Memory>()? {
         memory::pss(table, record, &mut figures)?;
+    }
+    if let Some(table) = run.scan::<Foreign>()? {
+        foreign::programs(table, record, &mut figures)?;
     }
     if let Some(table) = run.scan::<Gpu>()? {
         gpu::gpus(table, record, &mut figures)?;

@@ -58,6 +58,24 @@ pub struct CaseSummary {
     pub courses: Vec<Course>,
     /// Mean busy share of each core; empty where cores were not measured.
     pub cores: Vec<CoreUsage>,
+    /// What else ran during its runs, the heaviest first: mean CPU use and greatest memory over runs.
+    pub foreign: Vec<ForeignProgram>,
+}
+
+/// A program that is neither of the run nor the recorder: all processes of one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignProgram {
+    pub name: String,
+    /// Cores' worth of CPU time.
+    pub cores: f64,
+    /// Sum of resident memory; pages that its processes share count in each.
+    pub memory_bytes: f64,
+}
+
+impl ForeignProgram {
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), cores: 0.0, memory_bytes: 0.0 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -72,6 +90,8 @@ pub struct RunSummary {
     pub recorder: RecorderCost,
     /// CPU time by each way that it was measured.
     pub cpu: CpuTotals,
+    /// What else ran, the heaviest first.
+    pub foreign: Vec<ForeignProgram>,
     /// One number a metric; what was not measured is absent.
     pub values: BTreeMap<Metric, f64>,
 }
@@ -204,6 +224,8 @@ metrics! {
     Steal = "steal", Ratio;
     /// Busy share of all cores by neither the run nor the recorder; 0 where the difference is below it.
     ForeignCpu = "foreign_cpu", Ratio;
+    /// Greatest number of processes that are neither of the run nor the recorder.
+    ForeignProcesses = "foreign_processes", Count;
     /// Cores that were above 85 % in at least half of the full one-second windows.
     CoresAbove85 = "cores_above_85", Count;
     /// Sum over processes of each one's highest resident memory (VmHWM); `time -v` gives the same for one process.

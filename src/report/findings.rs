@@ -55,6 +55,9 @@ impl Rule {
     }
 }
 
+/// From this share of all cores on, what others use may have made a run longer.
+pub(crate) const FOREIGN_LOAD: f64 = 0.05;
+
 /// In the order in which reports print them.
 pub(crate) const RULES: &[Rule] = &[
     rule("gpu_high", Measure::Of(Metric::GpuUtilisation), Some(0.70), None).seen_in("gpu"),
@@ -73,7 +76,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("memory_ample", Measure::MemoryAtMost, None, Some(0.50)).seen_in("memory"),
     rule("swap_used", Measure::Swap, Some(1.0), None).caution(),
     rule("swap_unused", Measure::Swap, None, Some(1.0)),
-    rule("foreign_load", Measure::Of(Metric::ForeignCpu), Some(0.05), None).caution().seen_in("cpu"),
+    rule("foreign_load", Measure::Of(Metric::ForeignCpu), Some(FOREIGN_LOAD), None).caution().seen_in("cpu"),
     rule("steal", Measure::Of(Metric::Steal), Some(0.02), None).caution(),
     rule("failed_runs", Measure::FailedRuns, Some(1.0), None).caution(),
     rule("cut_runs", Measure::CutRuns, Some(1.0), None).caution(),

@@ -6,7 +6,8 @@ use std::f64::consts::PI;
 use serde_json::json;
 
 use crate::aggregate::summary::{
-    CaseSummary, CoreUsage, Course, EnvironmentSummary, LeftOut, Metric, MetricSummary, Point, Quantity, RunSummary,
+    CaseSummary, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut, Metric, MetricSummary, Point,
+    Quantity, RunSummary,
 };
 use crate::trace::layout::slug;
 use crate::trace::run::{Coverage, CoverageState, CpuTotals, Limits, Outcome, RecorderCost, case_name};
@@ -69,6 +70,8 @@ pub(crate) fn cpu_only() -> EnvironmentSummary {
     ];
     idle.courses =
         vec![course(Quantity::RunCpu, 10, 3, |_| 0.001, 0.0), course(Quantity::MemoryRss, 10, 3, |_| 0.21 * GIB, 0.0)];
+    idle.metrics.push(figure(Metric::ForeignProcesses, 212.0, 1.0, 3));
+    idle.foreign = vec![program("kernel", 0.021, 0.0), program("jupyter-lab", 0.002, 0.4 * GIB)];
     idle.cores = (0..8).map(|core| core_usage(core, 0.012)).collect();
     environment("PyTorch-2.11-CPU", vec![idle, cnn])
 }
@@ -81,6 +84,7 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
         figure(Metric::Duration, 12.4, 0.0, 1),
         figure(Metric::CpuUsage, 0.142, 0.0, 1),
         figure(Metric::MemorySumOfPeaks, 3.4 * GIB, 0.0, 1),
+        figure(Metric::ForeignCpu, 0.12, 0.0, 1),
         figure(Metric::GpuUtilisation, 0.78, 0.0, 1),
         figure(Metric::GpuMemoryPeak, 2.1 * GIB, 0.0, 1),
         figure(Metric::GpuEnergy, 2_940.0, 0.0, 1),
@@ -91,6 +95,9 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
         course(Quantity::GpuUtilisation(0), 12, 1, |t| 0.75 + 0.1 * (t * PI / 6.0).sin(), 0.0),
         course(Quantity::GpuMemory(0), 12, 1, |t| GIB * (0.6 + 1.5 * (t / 3.0).min(1.0)), 0.0),
     ];
+    cnn.foreign = vec![program("cc1plus", 0.71, 0.2 * GIB), program("evil|`name`", 0.1, 0.0)];
+    cnn.runs[0].foreign.clone_from(&cnn.foreign);
+    cnn.runs[0].values.insert(Metric::ForeignCpu, 0.12);
     let mut summary = environment("CUDA v2.8 镜像", vec![cnn]);
     let gpu = json!([{"compute_capability": "8.9", "memory_total_bytes": 25_757_220_864_i64, "name": "NVIDIA GeForce RTX 4090", "power_limit_mw": 450_000}]);
     summary.fingerprint.insert("gpus".to_owned(), gpu);
@@ -159,6 +166,7 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
         metrics: Vec::new(),
         courses: Vec::new(),
         cores: Vec::new(),
+        foreign: Vec::new(),
     }
 }
 
@@ -172,6 +180,7 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
         survivors: Vec::new(),
         events: Vec::new(),
         output_tail: Vec::new(),
+        foreign: Vec::new(),
         recorder: RecorderCost {
             cpu_ns: Some(310_000_000),
             memory_peak_bytes: Some(14 << 20),
@@ -192,6 +201,10 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
             BTreeMap::new()
         },
     }
+}
+
+fn program(name: &str, cores: f64, memory_bytes: f64) -> ForeignProgram {
+    ForeignProgram { name: name.to_owned(), cores, memory_bytes }
 }
 
 fn figure(metric: Metric, mean: f64, spread: f64, n: usize) -> MetricSummary {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::levels::Table;
-use super::method;
+use super::{foreign, method};
 use crate::aggregate::summary::{CaseSummary, LeftOut, Metric, RunSummary};
 use crate::report::context::Context;
 use crate::report::escape;
@@ -55,6 +55,8 @@ struct CaseRuns {
 struct Note {
     run: u32,
     survivors: Option<String>,
+    /// What else ran, where it was much.
+    foreign: Option<String>,
     events: Vec<String>,
     /// A fenced block.
     output: Option<String>,
@@ -160,13 +162,15 @@ fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
 }
 
 fn note(context: &Context<'_>, run: &RunSummary) -> Result<Option<Note>> {
-    if run.survivors.is_empty() && run.events.is_empty() && run.output_tail.is_empty() {
+    let foreign = foreign::of_run(context, run)?;
+    if foreign.is_none() && run.survivors.is_empty() && run.events.is_empty() && run.output_tail.is_empty() {
         return Ok(None);
     }
     let survivors: Vec<String> = run.survivors.iter().map(|name| escape::code_cell(name)).collect();
     Ok(Some(Note {
         run: run.run,
         survivors: if survivors.is_empty() { None } else { Some(context.words.list(&survivors)?) },
+        foreign,
         events: run.events.iter().map(|event| escape::text(event)).collect(),
         output: (!run.output_tail.is_empty()).then(|| escape::block(&run.output_tail.join("\n"), "text")),
     }))

@@ -7,7 +7,7 @@ use crate::aggregate::summary::CaseSummary;
 use crate::report::context::Context;
 use crate::report::findings::{self, Evidence, Finding};
 use crate::report::format::{self, Scale};
-use crate::report::view::charts;
+use crate::report::view::{charts, foreign};
 
 /// A sentence that a rule has earned.
 #[derive(Clone, Debug, Serialize)]
@@ -32,6 +32,8 @@ struct Words {
     limit: String,
     online: String,
     memory_limit: String,
+    /// What else ran; empty where nobody knows.
+    programs: String,
 }
 
 /// All findings of a case; links go only to charts that were drawn.
@@ -52,6 +54,7 @@ fn view(context: &Context<'_>, case: &CaseSummary, finding: &Finding) -> Result<
         limit: wholes.limit,
         online: wholes.online,
         memory_limit: format::bytes(context.summary.limits.memory_bytes),
+        programs: foreign::in_words(context, &case.foreign)?,
     };
     let chart =
         rule.chart.filter(|chart| charts::is_drawn(case, chart)).map(|chart| charts::path(context, case, chart));

@@ -12,12 +12,14 @@ mod appendix;
 mod case;
 mod charts;
 mod finding;
+mod foreign;
 mod headline;
 mod levels;
 mod method;
 
 use appendix::Appendix;
 use case::CaseView;
+use foreign::Surplus;
 pub(crate) use headline::key_figures;
 use levels::Table;
 use method::Method;
@@ -38,6 +40,8 @@ pub(crate) struct ReportView {
     no_gpu: Vec<String>,
     cpu: Vec<CaseView>,
     levels: Option<Table>,
+    /// What else runs when the machine idles.
+    surplus: Vec<Surplus>,
     summaries: Vec<CaseSentence>,
     appendix: Appendix,
 }
@@ -98,6 +102,7 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         gpu: case::build_all(context, &on_gpu, section.gpu, &mut charts)?,
         cpu: case::build_all(context, &on_cpu, section.cpu, &mut charts)?,
         levels,
+        surplus: foreign::surplus(context)?,
         summaries: summary.cases.iter().map(|case| headline::of_case(context, case)).collect::<Result<_>>()?,
         appendix: appendix::build(context)?,
         section,
