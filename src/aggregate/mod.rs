@@ -56,7 +56,7 @@ pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
     let records = || kept().map(|run| &run.record);
     let fingerprints: BTreeSet<String> =
         records().map(|record| serde_json::to_string(&record.fingerprint)).collect::<Result<_, _>>()?;
-    let libraries: BTreeSet<&String> = records().flat_map(|record| &record.libraries).collect();
+    let libraries: BTreeSet<&String> = records().flat_map(|record| record.libraries.keys()).collect();
     let coverage: Vec<Coverage> = kept().flat_map(coverage::of_run).collect();
     Ok(EnvironmentSummary {
         name: environment.name.clone(),
@@ -178,7 +178,7 @@ mod tests {
             started_unix_ns: i64::from(number),
             outcome,
             duration_ns: Some(seconds * SECOND),
-            libraries: vec![format!("lib{cores}.so"), "libc.so".into()],
+            libraries: [format!("lib{cores}.so"), "libc.so".into()].map(|name| (name, None)).into(),
             ..record()
         };
         let run = recorded.run(case, record);

@@ -7,9 +7,11 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::cgroup::Cgroups;
+use super::checks;
 use super::child::{self, Child, Spec};
 use super::clock;
 use super::cost::Used;
+use super::fingerprint::loaded::Loaded;
 use super::mask::Mask;
 use super::output::Streams;
 use super::plan::Case;
@@ -85,8 +87,8 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     finish::finish(folder, record)
 }
 
-/// Watches the run on this thread, while others read proportional memory, look at what
-/// else runs, and keep the journal on disk.
+/// Watches the run on this thread, while others read proportional memory, look at what else runs, see what is loaded,
+/// and keep the journal on disk.
 fn measure(
     child: &Child,
     journal: &Journal,
@@ -102,10 +104,12 @@ fn measure(
     let units = KernelUnits::of_this_kernel();
     let total_bytes = record.limits.memory_total_bytes;
     let foreign = ForeignProbe::new(Path::new(PROC), watch.clock(), desk.mask.clone(), total_bytes, units);
-    let (span, coverage) = std::thread::scope(|scope| {
+    let loaded = Loaded::new(Path::new(PROC), desk.mask);
+    let (span, coverage, loaded) = std::thread::scope(|scope| {
         let memory = scope.spawn(|| memory.run(&tree, journal, |time| stop.wait(time)));
         let foreign = scope.spawn(|| foreign.run(&tree, journal, |time| stop.wait(time)));
         let sync = scope.spawn(|| journal.sync_until(|time| stop.wait(time)));
+        let loaded = scope.spawn(|| loaded.watch(&tree, |time| stop.wait(time)));
         let stopping = AskOnDrop(&stop);
         let span = watch.until_the_end(record);
         drop(stopping);
@@ -113,9 +117,15 @@ fn measure(
         coverage.extend(foreign.join().unwrap_or_default());
         // A journal that cannot be synced shows in its own failure, or at the end when Parquet is written.
         let _ = sync.join();
-        (span, coverage)
+        (span, coverage, loaded.join())
     });
     record.coverage.extend(coverage);
+    if let Ok(loaded) = loaded {
+        loaded.write(record);
+    }
+    if let Some(Some(runtime)) = record.software.get("cuda_runtime") {
+        checks::settle_runtime(&mut record.checks, runtime);
+    }
     Ok(span)
 }
 

@@ -1,6 +1,5 @@
 //! The measured span of a run: samples on schedule, signals, ended processes, and the end of everything.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -14,7 +13,6 @@ use super::child::Child;
 use super::clock::{self, RunClock, Schedule};
 use super::cost::{self, Used};
 use super::ended::{self, Children};
-use super::fingerprint;
 use super::oom::{self, Kills};
 use super::probe::cgroup::CgroupProbe;
 use super::probe::gpu::GpuProbe;
@@ -33,9 +31,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_millis(300);
 /// Longest sleep: the journal is flushed and signals are looked at this often.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
-/// When the libraries that the processes have loaded are looked at: imports take their time.
-const LIBRARIES_AT: [Duration; 4] =
-    [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 /// A clock difference that is a suspended machine, not the time between two readings.
 const SUSPENDED_NS: i64 = 100_000_000;
@@ -56,8 +51,6 @@ pub struct Watch<'a> {
     oom_kills_before: Option<i64>,
     processes: ProcessProbe,
     gpus: GpuProbe,
-    libraries: BTreeSet<String>,
-    libraries_looked: usize,
     stop_asked: Option<Instant>,
     killed: Option<Instant>,
     cpu_at_start_ns: i64,
@@ -119,8 +112,6 @@ impl<'a> Watch<'a> {
             oom_kills_before,
             processes,
             gpus,
-            libraries: BTreeSet::new(),
-            libraries_looked: 0,
             stop_asked: None,
             killed: None,
             cpu_at_start_ns: clock::process_cpu_ns(),
@@ -164,7 +155,6 @@ impl<'a> Watch<'a> {
         if slept_ns > SUSPENDED_NS {
             record.events.push(format!("the machine was suspended for {:.1} s during the run", slept_ns as f64 / 1e9));
         }
-        record.libraries = self.libraries.into_iter().collect();
         record.cgroup = self.cgroup.accounting().scopes();
         record.coverage.extend(self.host.coverage());
         record.coverage.extend(self.cgroup.coverage());
@@ -225,20 +215,9 @@ impl<'a> Watch<'a> {
         self.cgroup.sample(now_ns, self.journal);
         let tree = self.processes.sample(now_ns, self.journal);
         self.steps.poll(self.journal);
-        self.look_at_libraries(now_ns, &tree);
         self.show(now_ns, &tree);
         if let Ok(mut shared) = self.tree.lock() {
             *shared = tree;
-        }
-    }
-
-    fn look_at_libraries(&mut self, now_ns: i64, tree: &TreeNow) {
-        let due =
-            LIBRARIES_AT.get(self.libraries_looked).is_some_and(|at| now_ns.unsigned_abs() >= at.as_nanos() as u64);
-        if due {
-            self.libraries_looked += 1;
-            let pids = tree.pids.iter().map(|pid| Pid::from_raw(*pid));
-            self.libraries.extend(pids.flat_map(|pid| fingerprint::libraries(Path::new(PROC), pid)));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::check::Check;
@@ -61,9 +61,22 @@ pub struct RunRecord {
     /// What may differ from run to run (load before the start, free memory, …).
     #[serde(default)]
     pub volatile: BTreeMap<String, Value>,
-    /// File names of libraries that matter, as found loaded in the workload's processes.
-    #[serde(default)]
-    pub libraries: Vec<String>,
+    /// File names of libraries that matter, as found loaded in the workload's processes, with their versions where
+    /// those could be told.
+    #[serde(default, deserialize_with = "names_or_versions")]
+    pub libraries: BTreeMap<String, Option<String>>,
+    /// Components as the processes had them loaded, in keys that can be compared: `python`, `torch`, `torch_cuda` (the
+    /// CUDA that torch was built for), `cuda_runtime`, `cudnn`, `cublas`, `nccl`, `mkl`, `openblas`, `onednn`, `openmp`
+    /// (which runtime), `package_index` (host), `conda_channels`. Null: loaded, in a version that nobody tells. Several
+    /// versions are separated by commas.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub software: BTreeMap<String, Option<String>>,
+    /// Python packages of the environment that the processes used, with their versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packages: BTreeMap<String, String>,
+    /// Environment variables of the processes that matter to the libraries, masked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
     /// Whether the environment was ready, as found before the session's first run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
@@ -284,6 +297,20 @@ impl RunRecord {
         }
         Ok(record)
     }
+}
+
+/// Traces had the names alone once.
+fn names_or_versions<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<String, Option<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Names(Vec<String>),
+        Versions(BTreeMap<String, Option<String>>),
+    }
+    Ok(match Form::deserialize(input)? {
+        Form::Names(names) => names.into_iter().map(|name| (name, None)).collect(),
+        Form::Versions(versions) => versions,
+    })
 }
 
 /// Name of a case: the workload, then the settings as requested in the order of their names.

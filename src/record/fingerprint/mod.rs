@@ -1,5 +1,5 @@
 //! What a run runs on: hardware, limits and system software. Keys of the stable part should not change between runs of
-//! one environment.
+//! one environment. What its processes load is [`loaded`] apart, because it is a matter of the run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,16 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
+mod container;
+mod cpu;
+pub mod loaded;
+pub mod variables;
+
+pub use container::runtime as container;
+
+use self::cpu::Cpu;
 use super::cgroup::Cgroups;
+use super::mask::Mask;
 use super::probe::gpu::driver::Driver;
 use super::probe::kernel;
 use crate::trace::run::Limits;
@@ -47,6 +56,16 @@ impl Machine {
             "cpu_model",
             system.cpus().first().map(|cpu| cpu.brand().trim()).filter(|brand| !brand.is_empty()).map(Value::from),
         );
+        let cpuinfo = fs::read_to_string(proc.join("cpuinfo")).unwrap_or_default();
+        let cpu = Cpu::parse(&cpuinfo);
+        put("cpu_sockets", cpu.sockets.map(Value::from));
+        put("cpu_physical_cores", cpu.cores.map(Value::from));
+        put("cpu_threads_per_core", cpu.threads_per_core.map(Value::from));
+        put("cpu_instructions", cpu.instructions.map(|names| json!(names)));
+        put("cpu_turbo", cpu::turbo(Path::new("/sys/devices/system/cpu")).map(Value::from));
+        put("numa_nodes", cpu::numa_nodes(Path::new("/sys/devices/system/node")).map(Value::from));
+        let huge_pages = text_of("/sys/kernel/mm/transparent_hugepage/enabled");
+        put("transparent_huge_pages", huge_pages.as_deref().and_then(cpu::chosen).map(Value::from));
         put("cores_online", Some(json!(limits.cores_online)));
         put("cpu_limit_cores", Some(json!(limits.cpu_cores)));
         put("memory_total_bytes", Some(json!(limits.memory_total_bytes)));
@@ -55,7 +74,12 @@ impl Machine {
         // DataLoader workers hand over their batches through it.
         put("shm_bytes", space(Path::new("/dev/shm")).map(|(size, _)| Value::from(size)));
         put("container", container(proc).map(Value::from));
-        let virtual_machine = is_virtual_machine(proc);
+        if container(proc).is_some() {
+            for (key, value) in container::image(&Mask::of_this_user()) {
+                put(key, Some(Value::from(value)));
+            }
+        }
+        let virtual_machine = is_virtual_machine(&cpuinfo);
         put("virtual_machine", virtual_machine.map(Value::from));
         let vendor = virtual_machine.filter(|is| *is).and_then(|_| text_of("/sys/class/dmi/id/sys_vendor"));
         put("virtualisation", vendor.map(Value::from));
@@ -120,61 +144,15 @@ pub fn space(path: &Path) -> Option<(i64, i64)> {
     Some((bytes(found.blocks())?, bytes(found.blocks_available())?))
 }
 
-/// The container runtime whose traces are to be seen from inside.
-pub fn container(proc: &Path) -> Option<&'static str> {
-    if Path::new("/.dockerenv").exists() {
-        return Some("docker");
-    }
-    if Path::new("/run/.containerenv").exists() {
-        return Some("podman");
-    }
-    let groups = fs::read_to_string(proc.join("1/cgroup")).unwrap_or_default();
-    ["kubepods", "containerd", "docker", "libpod", "lxc"].into_iter().find(|name| groups.contains(name))
-}
-
 /// Whether the CPU says that a hypervisor is beneath it; `None` where it says nothing of its features (not x86).
-fn is_virtual_machine(proc: &Path) -> Option<bool> {
-    let text = fs::read_to_string(proc.join("cpuinfo")).ok()?;
-    let flags = text.lines().find(|line| line.starts_with("flags"))?;
+fn is_virtual_machine(cpuinfo: &str) -> Option<bool> {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
     Some(flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 fn text_of(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?.trim().to_owned();
     (!text.is_empty()).then_some(text)
-}
-
-/// File names of the libraries that matter to PyTorch, as the process has them mapped right now.
-pub fn libraries(proc: &Path, pid: Pid) -> Vec<String> {
-    let maps = fs::read_to_string(proc.join(pid.to_string()).join("maps")).unwrap_or_default();
-    let names: std::collections::BTreeSet<&str> = maps
-        .lines()
-        .filter_map(|line| line.rsplit_once('/').map(|(_, name)| name))
-        .filter(|name| matters(name))
-        .collect();
-    names.into_iter().map(str::to_owned).collect()
-}
-
-fn matters(name: &str) -> bool {
-    const STEMS: [&str; 16] = [
-        "libtorch",
-        "libc10",
-        "libcuda.",
-        "libcudart",
-        "libcudnn.",
-        "libcublas.",
-        "libnccl",
-        "libgomp",
-        "libomp",
-        "libiomp",
-        "libmkl",
-        "libopenblas",
-        "libdnnl",
-        "libnvidia-ml",
-        "libcupti",
-        "libpython",
-    ];
-    name.contains(".so") && STEMS.iter().any(|stem| name.starts_with(stem))
 }
 
 #[cfg(test)]
@@ -200,15 +178,5 @@ mod tests {
         assert!(message(0, 1 << 30).contains("no CPU cores"));
         assert!(message(4, 0).contains("no memory"));
         assert_eq!(limits(4, 1 << 30, &cgroups).unwrap().cores_online, 4);
-    }
-
-    #[test]
-    fn only_libraries_that_matter_are_listed() {
-        for name in ["libtorch_cpu.so", "libgomp.so.1", "libcudart.so.13"] {
-            assert!(matters(name), "{name}");
-        }
-        for name in ["libc.so.6", "libtorch.txt", "torch"] {
-            assert!(!matters(name), "{name}");
-        }
     }
 }
