@@ -25,6 +25,7 @@ Examples:
   shice render traces --out site";
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "one is parsed a process")]
 pub(crate) enum Command {
     /// Run workloads several times and save raw traces.
     Record(RecordArgs),
@@ -84,6 +85,15 @@ pub(crate) struct RecordArgs {
     /// Time between samples of host and processes. [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) interval: Option<Duration>,
+
+    /// GPUs to record, separated by commas, each by index, UUID (or its beginning) or PCI address; without this, those
+    /// that the command can see. A GPU that sleeps is woken only for this.
+    #[arg(long, value_name = "GPU", value_delimiter = ',')]
+    pub(crate) gpu: Vec<String>,
+
+    /// Record no GPU, and do not touch the driver.
+    #[arg(long, conflicts_with = "gpu")]
+    pub(crate) no_gpu: bool,
 
     /// Folder of traces to write into.
     #[arg(long, value_name = "FOLDER", default_value = "traces")]
@@ -190,6 +200,14 @@ mod tests {
         assert_eq!(args.device, ["cpu", "cuda:0"]);
         assert_eq!(args.settings, [("threads".to_owned(), "2".to_owned())]);
         assert_eq!((args.repeats, args.interval), (None, None));
+    }
+
+    #[test]
+    fn gpus_are_chosen_or_left_out_but_not_both() {
+        let words = ["shice", "record", "--env", "a", "--gpu", "0,GPU-1a2b,00000000:65:00.0", "idle"];
+        let Command::Record(args) = Cli::parse_from(words).command else { panic!("no record") };
+        assert_eq!(args.gpu, ["0", "GPU-1a2b", "00000000:65:00.0"]);
+        assert!(Cli::try_parse_from(["shice", "record", "--env", "a", "--gpu", "0", "--no-gpu", "idle"]).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use shice::commands;
 use shice::console::say;
 use shice::record::child;
 use shice::record::plan::{Existing, Request};
+use shice::record::probe::gpu::GpuChoice;
 use shice::report::language::Language;
 
 use cli::{Cli, Command};
@@ -76,6 +77,11 @@ impl From<cli::RecordArgs> for Request {
             quick: args.quick,
             repeats: args.repeats,
             interval: args.interval,
+            gpus: match (args.no_gpu, args.gpu.is_empty()) {
+                (true, _) => GpuChoice::Off,
+                (false, true) => GpuChoice::Visible,
+                (false, false) => GpuChoice::Listed(args.gpu),
+            },
             out: args.out,
             existing: match (args.append, args.replace) {
                 (false, false) => Existing::Refuse,

@@ -12,153 +12,182 @@ use super::summary::{Metric, Quantity};
 use super::windows::longest_step_ns;
 use crate::trace::RunRecord;
 
-struct Gpu {
-    utilisation: Gauge,
-    memory: Gauge,
-    memory_peak: Option<f64>,
-    own_peak: Option<f64>,
-    temperature_max: Option<f64>,
-    energy_mj: Counter,
-    /// In milliwatt seconds, which are millijoules.
-    power: Trapezoid,
-}
+/// NVML's bits for why clocks are held down (`nvmlClocksEventReason…`), in groups of one meaning each.
+const HELD_DOWN: [(Metric, i64); 4] = [
+    // Software power cap.
+    (Metric::GpuPowerCapped, 0x4),
+    // Software and hardware thermal slowdown.
+    (Metric::GpuHeatCapped, 0x20 | 0x40),
+    // Hardware slowdown of any cause, power brake.
+    (Metric::GpuHardwareSlowdown, 0x8 | 0x80),
+    // Application clocks, sync boost, display clocks.
+    (Metric::GpuClocksSet, 0x2 | 0x10 | 0x100),
+];
+
+const COLUMNS: [&str; 12] = [
+    "mig_instance",
+    "utilisation_ratio",
+    "memory_used_bytes",
+    "memory_own_bytes",
+    "memory_others_bytes",
+    "power_mw",
+    "power_instant_mw",
+    "energy_mj",
+    "throttle_reasons",
+    "temperature_celsius",
+    "ecc_corrected_errors",
+    "ecc_uncorrected_errors",
+];
 
 /// Sums up the `gpu` table.
-///
-/// Utilisation is the mean over the GPUs on which the run's own processes held memory. Where no GPU shows any (inside
-/// a container the driver may not tell whose memory is whose), it is the mean over all GPUs. Each GPU's energy is the
-/// difference of its counter, else the trapezoid rule over its power.
 ///
 /// # Errors
 /// The table cannot be read.
 pub(super) fn gpus(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
     let step = longest_step_ns(record.interval_ns);
     let mut gpus: BTreeMap<i64, Gpu> = BTreeMap::new();
-    let columns =
-        ["utilisation_ratio", "memory_used_bytes", "memory_own_bytes", "temperature_celsius", "energy_mj", "power_mw"];
-    each_row(table, ["t_ns", "gpu"], columns.map(col), |[t, gpu], values| {
-        gpus.entry(gpu).or_insert_with(|| Gpu::new(step)).push(t, values);
+    let mut instances: BTreeMap<(i64, i64), Gpu> = BTreeMap::new();
+    each_row(table, ["t_ns", "gpu"], COLUMNS.map(col), |[t, gpu], values| {
+        let device = match values[0] {
+            Some(instance) => instances.entry((gpu, instance as i64)).or_insert_with(|| Gpu::new(step)),
+            None => gpus.entry(gpu).or_insert_with(|| Gpu::new(step)),
+        };
+        device.push(t, values);
     })?;
-    figures.set(Metric::GpuUtilisation, utilisation(&gpus));
-    figures.set(Metric::GpuMemoryPeak, greatest(gpus.values().map(|gpu| gpu.memory_peak)));
-    figures.set(Metric::GpuMemoryOwnPeak, greatest(gpus.values().map(|gpu| gpu.own_peak)));
-    figures.set(Metric::GpuTemperatureMax, greatest(gpus.values().map(|gpu| gpu.temperature_max)));
-    figures.set(Metric::GpuEnergy, sum(gpus.values().map(Gpu::energy_mj)).map(|mj| mj / 1e3));
+    let (used, unused) = by_use(&gpus, record);
+    let own_peaks = gpus.values().chain(instances.values()).map(|gpu| gpu.own_peak);
+    figures.set(Metric::GpuMemoryOwnPeak, greatest(own_peaks));
+    figures.set(Metric::GpuUtilisation, mean(used.iter().map(|gpu| gpu.utilisation.mean())));
+    figures.set(Metric::GpuUtilisationUnused, mean(unused.iter().map(|gpu| gpu.utilisation.mean())));
+    of_devices(&used, figures);
     for (index, gpu) in &gpus {
         let Ok(index) = u32::try_from(*index) else { continue };
         figures.set_windows(Quantity::GpuUtilisation(index), gpu.utilisation.windows.full());
         figures.set_windows(Quantity::GpuMemory(index), gpu.memory.windows.full());
+        if gpu.own_peak.is_some_and(|bytes| bytes > 0.0) {
+            figures.set_windows(Quantity::GpuMemoryOwn(index), gpu.own.windows.full());
+        }
+    }
+    for ((gpu, instance), device) in &instances {
+        let (Ok(gpu), Ok(instance)) = (u32::try_from(*gpu), u32::try_from(*instance)) else { continue };
+        figures.set_windows(Quantity::GpuInstanceMemory(gpu, instance), device.memory.windows.full());
     }
     Ok(())
 }
 
+/// The GPUs that the run used, by its record or, where that does not tell, by the memory that it held there; and the
+/// others. All count as used where none shows itself.
+fn by_use<'a>(gpus: &'a BTreeMap<i64, Gpu>, record: &RunRecord) -> (Vec<&'a Gpu>, Vec<&'a Gpu>) {
+    let is_told = |index: i64| {
+        let told = record.gpus_used.as_ref();
+        told.is_some_and(|used| used.iter().any(|gpu| i64::from(*gpu) == index))
+    };
+    let is_used = |index: i64, gpu: &Gpu| is_told(index) || gpu.own_peak.is_some_and(|bytes| bytes > 0.0);
+    let (used, unused): (Vec<_>, Vec<_>) = gpus.iter().partition(|(index, gpu)| is_used(**index, gpu));
+    let devices = |list: Vec<(&i64, &'a Gpu)>| list.into_iter().map(|(_, gpu)| gpu).collect::<Vec<_>>();
+    if used.is_empty() { (devices(unused), Vec::new()) } else { (devices(used), devices(unused)) }
+}
+
+/// What is summed up over the GPUs that count.
+fn of_devices(gpus: &[&Gpu], figures: &mut Figures) {
+    let each = |value: fn(&Gpu) -> Option<f64>| gpus.iter().map(move |gpu| value(gpu));
+    figures.set(Metric::GpuMemoryBefore, greatest(each(|gpu| gpu.memory_before)));
+    figures.set(Metric::GpuMemoryPeak, greatest(each(|gpu| gpu.memory_peak)));
+    figures.set(Metric::GpuMemoryRise, greatest(each(|gpu| Some(gpu.memory_peak? - gpu.memory_before?))));
+    figures.set(Metric::GpuMemoryOthersPeak, greatest(each(|gpu| gpu.others_peak)));
+    figures.set(Metric::GpuMemoryUnattributed, greatest(each(|gpu| gpu.unattributed)));
+    figures.set(Metric::GpuPower, sum(each(|gpu| gpu.power.mean())).map(|mw| mw / 1e3));
+    figures.set(Metric::GpuPowerInstantMax, greatest(each(|gpu| gpu.instant_max)).map(|mw| mw / 1e3));
+    figures.set(Metric::GpuEnergy, sum(each(Gpu::energy_mj)).map(|mj| mj / 1e3));
+    for (at, (metric, _)) in HELD_DOWN.into_iter().enumerate() {
+        figures.set(metric, mean(gpus.iter().map(|gpu| gpu.held_down[at].mean())));
+    }
+    figures.set(Metric::GpuTemperatureMax, greatest(each(|gpu| gpu.temperature_max)));
+    figures.set(Metric::GpuEccCorrected, sum(each(|gpu| gpu.ecc_corrected.amount())));
+    figures.set(Metric::GpuEccUncorrected, sum(each(|gpu| gpu.ecc_uncorrected.amount())));
+}
+
+/// One GPU, or one MIG instance.
+struct Gpu {
+    utilisation: Gauge,
+    memory: Gauge,
+    own: Gauge,
+    memory_before: Option<f64>,
+    memory_peak: Option<f64>,
+    own_peak: Option<f64>,
+    others_peak: Option<f64>,
+    unattributed: Option<f64>,
+    temperature_max: Option<f64>,
+    energy_mj: Counter,
+    power: Gauge,
+    /// In milliwatt seconds, which are millijoules.
+    power_area: Trapezoid,
+    instant_max: Option<f64>,
+    /// In the order of [`HELD_DOWN`].
+    held_down: [Gauge; HELD_DOWN.len()],
+    ecc_corrected: Counter,
+    ecc_uncorrected: Counter,
+}
+
 impl Gpu {
-    fn new(longest_step_ns: i64) -> Self {
+    fn new(step_ns: i64) -> Self {
         Self {
-            utilisation: Gauge::new(longest_step_ns),
-            memory: Gauge::new(longest_step_ns),
+            utilisation: Gauge::new(step_ns),
+            memory: Gauge::new(step_ns),
+            own: Gauge::new(step_ns),
+            memory_before: None,
             memory_peak: None,
             own_peak: None,
+            others_peak: None,
+            unattributed: None,
             temperature_max: None,
-            energy_mj: Counter::new(longest_step_ns),
-            power: Trapezoid::new(longest_step_ns),
+            energy_mj: Counter::new(step_ns),
+            power: Gauge::new(step_ns),
+            power_area: Trapezoid::new(step_ns),
+            instant_max: None,
+            held_down: std::array::from_fn(|_| Gauge::new(step_ns)),
+            ecc_corrected: Counter::new(step_ns),
+            ecc_uncorrected: Counter::new(step_ns),
         }
     }
 
-    fn push(&mut self, t_ns: i64, values: [Option<f64>; 6]) {
-        let [utilisation, used, own, temperature, energy_mj, power_mw] = values;
+    fn push(&mut self, t_ns: i64, values: [Option<f64>; COLUMNS.len()]) {
+        let [_, utilisation, used, own, others, power, instant, energy, reasons, temperature, corrected, uncorrected] =
+            values;
         self.utilisation.push(t_ns, utilisation);
         self.memory.push(t_ns, used);
-        self.memory_peak = greatest([self.memory_peak, used].into_iter());
-        self.own_peak = greatest([self.own_peak, own].into_iter());
-        self.temperature_max = greatest([self.temperature_max, temperature].into_iter());
-        self.energy_mj.push(t_ns, energy_mj);
-        self.power.push(t_ns, power_mw);
+        self.own.push(t_ns, own);
+        if t_ns == 0 {
+            // The reading from before the command ran.
+            self.memory_before = self.memory_before.or(used);
+        }
+        let keep = |kept: &mut Option<f64>, value| *kept = greatest([*kept, value].into_iter());
+        keep(&mut self.memory_peak, used);
+        keep(&mut self.own_peak, own);
+        keep(&mut self.others_peak, others);
+        keep(&mut self.unattributed, unattributed(used, own, others));
+        keep(&mut self.temperature_max, temperature);
+        keep(&mut self.instant_max, instant);
+        self.energy_mj.push(t_ns, energy);
+        self.power.push(t_ns, power);
+        self.power_area.push(t_ns, power);
+        for (gauge, (_, bits)) in self.held_down.iter_mut().zip(HELD_DOWN) {
+            gauge.push(t_ns, reasons.map(|reasons| f64::from(u8::from(reasons as i64 & bits != 0))));
+        }
+        self.ecc_corrected.push(t_ns, corrected);
+        self.ecc_uncorrected.push(t_ns, uncorrected);
     }
 
     fn energy_mj(&self) -> Option<f64> {
-        self.energy_mj.amount().or(self.power.area())
+        self.energy_mj.amount().or(self.power_area.area())
     }
 }
 
-fn utilisation(gpus: &BTreeMap<i64, Gpu>) -> Option<f64> {
-    let used = |gpu: &&Gpu| gpu.own_peak.is_some_and(|bytes| bytes > 0.0);
-    let any_used = gpus.values().any(|gpu| used(&gpu));
-    mean(gpus.values().filter(|gpu| !any_used || used(gpu)).map(|gpu| gpu.utilisation.mean()))
+/// What no process accounts for: contexts, and managed memory, which drivers list under no process. Both readings are
+/// close in time but not the same one.
+fn unattributed(used: Option<f64>, own: Option<f64>, others: Option<f64>) -> Option<f64> {
+    Some((used? - own? - others?).max(0.0))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::aggregate::testing::{SECOND, frame, record, ticks};
-    use crate::trace::tables;
-
-    fn measured(rows: impl IntoIterator<Item = tables::Gpu>) -> Figures {
-        let mut figures = Figures::default();
-        gpus(frame(rows), &record(), &mut figures).unwrap();
-        figures
-    }
-
-    /// GPU 0 idles at 100 W and has no energy counter; GPU 1 works for four of ten seconds and counts its energy.
-    fn two() -> Vec<tables::Gpu> {
-        let row = |t_ns: i64, gpu: i64| {
-            let works = gpu == 1 && t_ns < 4 * SECOND;
-            tables::Gpu {
-                t_ns,
-                gpu,
-                utilisation_ratio: Some(if works { 0.9 } else { 0.0 }),
-                memory_used_bytes: Some(if works { 800 } else { 100 + gpu }),
-                memory_own_bytes: Some(if works { 700 } else { 0 }),
-                power_mw: Some(100_000),
-                energy_mj: (gpu == 1).then_some(500 + t_ns * 200_000 / SECOND),
-                temperature_celsius: Some(40 + gpu),
-                ..tables::Gpu::default()
-            }
-        };
-        ticks(SECOND / 2, 10 * SECOND).flat_map(|t| [row(t, 0), row(t, 1)]).collect()
-    }
-
-    #[test]
-    fn utilisation_is_that_of_the_gpus_that_the_run_used() {
-        let figures = measured(two());
-        // By hand: 0.9 for 4 s of 10 s.
-        assert!((figures.values[&Metric::GpuUtilisation] - 0.36).abs() < 1e-9);
-        let course = &figures.windows[&Quantity::GpuUtilisation(1)];
-        assert!((course[&3] - 0.9).abs() < 1e-9 && course[&4] == 0.0 && course.len() == 10, "{course:?}");
-        assert!(figures.windows[&Quantity::GpuUtilisation(0)].values().all(|share| *share == 0.0));
-    }
-
-    #[test]
-    fn utilisation_is_that_of_all_gpus_where_the_driver_cannot_tell_whose_memory_is_whose() {
-        let rows = two().into_iter().map(|row| tables::Gpu { memory_own_bytes: None, ..row });
-        let figures = measured(rows);
-        assert!((figures.values[&Metric::GpuUtilisation] - 0.18).abs() < 1e-9);
-        assert_eq!(figures.values.get(&Metric::GpuMemoryOwnPeak), None);
-    }
-
-    #[test]
-    fn energy_is_by_counter_else_by_power() {
-        // By hand: 200 W by the counter and 100 W by the trapezoid rule, over 10 s.
-        assert_eq!(measured(two()).values[&Metric::GpuEnergy], 3000.0);
-    }
-
-    #[test]
-    fn peaks_are_of_any_one_gpu() {
-        let values = measured(two()).values;
-        let peaks = [Metric::GpuMemoryPeak, Metric::GpuMemoryOwnPeak, Metric::GpuTemperatureMax];
-        assert_eq!(peaks.map(|metric| values[&metric]), [800.0, 700.0, 41.0]);
-    }
-
-    #[test]
-    fn a_reading_that_is_no_number_is_as_good_as_none() {
-        let mut rows = two();
-        rows[7].utilisation_ratio = Some(f64::NAN);
-        assert!((measured(rows).values[&Metric::GpuUtilisation] - 0.36).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_gpu_that_tells_nothing_has_no_figures() {
-        let figures = measured(ticks(SECOND, 5 * SECOND).map(|t_ns| tables::Gpu { t_ns, ..tables::Gpu::default() }));
-        assert!(figures.values.is_empty() && figures.windows.is_empty(), "{figures:?}");
-    }
-}
+mod tests;

@@ -118,6 +118,7 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
         foreign: foreign_programs(&summaries),
         runs: summaries,
         courses: shown.courses.finish(),
+        gpus_used: gpus_used(runs),
         cores: shown.cores.into_iter().filter_map(|(core, shares)| statistics::core_usage(core, &shares)).collect(),
     }))
 }
@@ -143,6 +144,12 @@ impl Shown {
         self.courses.add(&figures.windows);
         figures.cores.iter().for_each(|(core, share)| self.cores.entry(*core).or_default().push(*share));
     }
+}
+
+/// Over the runs whose driver told.
+fn gpus_used(runs: &[Run]) -> Option<BTreeSet<u32>> {
+    let told: Vec<&Vec<u32>> = runs.iter().filter_map(|run| run.record.gpus_used.as_ref()).collect();
+    (!told.is_empty()).then(|| told.into_iter().flatten().copied().collect())
 }
 
 fn summarise_run(run: &Run, figures: Figures) -> RunSummary {

@@ -1,6 +1,6 @@
 //! What `aggregate` hands on: one number a metric and run, statistics over runs, and time courses. No text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -60,6 +60,8 @@ pub struct CaseSummary {
     pub cores: Vec<CoreUsage>,
     /// What else ran during its runs, the heaviest first: mean CPU use and greatest memory over runs.
     pub foreign: Vec<ForeignProgram>,
+    /// GPUs that a run used; `None` where no driver told.
+    pub gpus_used: Option<BTreeSet<u32>>,
 }
 
 /// A program that is neither of the run nor the recorder: all processes of one name.
@@ -154,6 +156,10 @@ pub enum Quantity {
     GpuUtilisation(u32),
     /// Memory in use on GPU n, bytes, by anybody.
     GpuMemory(u32),
+    /// Memory of the run's own processes on GPU n, bytes.
+    GpuMemoryOwn(u32),
+    /// Memory in use on a MIG instance, by the numbers of the GPU and of the instance on it, bytes, by anybody.
+    GpuInstanceMemory(u32, u32),
 }
 
 /// Unit of a metric's values.
@@ -166,6 +172,7 @@ pub enum Unit {
     SamplesPerSecond,
     Count,
     Joule,
+    Watt,
     Celsius,
 }
 
@@ -254,17 +261,44 @@ metrics! {
     DiskRead = "disk_read", Bytes;
     /// Bytes that the tree wrote to storage.
     DiskWritten = "disk_written", Bytes;
-    /// Mean NVML utilisation over time, mean of the GPUs that the run's own processes held memory on; of all GPUs where
-    /// none shows any, because a driver may not tell whose memory is whose.
+    // GPU figures are those of the GPUs on which the run's own processes were seen; of all recorded GPUs where none
+    // shows any, because a driver may not tell whose processes are whose.
+    /// Mean NVML utilisation over time, mean of the GPUs.
     GpuUtilisation = "gpu_utilisation", Ratio;
+    /// The same of the GPUs that were recorded but that the run did not use.
+    GpuUtilisationUnused = "gpu_utilisation_unused", Ratio;
+    /// Memory in use on any one GPU before the command ran.
+    GpuMemoryBefore = "gpu_memory_before", Bytes;
     /// Greatest memory in use on any one GPU.
     GpuMemoryPeak = "gpu_memory_peak", Bytes;
+    /// Greatest rise of the memory in use on any one GPU above what was in use before the command ran.
+    GpuMemoryRise = "gpu_memory_rise", Bytes;
     /// Greatest memory of the run's own processes on any one GPU.
     GpuMemoryOwnPeak = "gpu_memory_own_peak", Bytes;
-    /// Energy of all GPUs: by counter, else by the trapezoid rule over power.
+    /// Greatest memory of processes outside the run on any one GPU.
+    GpuMemoryOthersPeak = "gpu_memory_others_peak", Bytes;
+    /// Greatest memory in use on any one GPU that no process accounts for.
+    GpuMemoryUnattributed = "gpu_memory_unattributed", Bytes;
+    /// Mean power over time, sum over the GPUs.
+    GpuPower = "gpu_power", Watt;
+    /// Greatest instantaneous power of any one GPU.
+    GpuPowerInstantMax = "gpu_power_instant_max", Watt;
+    /// Energy of the GPUs: by counter, else by the trapezoid rule over power.
     GpuEnergy = "gpu_energy", Joule;
+    /// Share of time in which the driver held clocks down to keep to the power limit, mean of the GPUs.
+    GpuPowerCapped = "gpu_power_capped", Ratio;
+    /// Share of time in which clocks were held down because of heat, mean of the GPUs.
+    GpuHeatCapped = "gpu_heat_capped", Ratio;
+    /// Share of time in which the hardware itself halved clocks or more (power brake, heat, power spikes), mean of the GPUs.
+    GpuHardwareSlowdown = "gpu_hardware_slowdown", Ratio;
+    /// Share of time in which a setting held clocks down (application clocks, sync boost, display), mean of the GPUs.
+    GpuClocksSet = "gpu_clocks_set", Ratio;
     /// Greatest GPU temperature.
     GpuTemperatureMax = "gpu_temperature_max", Celsius;
+    /// Memory errors that ECC corrected, sum over the GPUs.
+    GpuEccCorrected = "gpu_ecc_corrected", Count;
+    /// Memory errors that ECC could not correct, sum over the GPUs.
+    GpuEccUncorrected = "gpu_ecc_uncorrected", Count;
 }
 
 impl CaseSummary {

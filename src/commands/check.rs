@@ -42,6 +42,7 @@ pub fn run(json: bool, languages: &[Language]) -> Result<u8> {
         machine: &machine,
         cgroups: &cgroups,
         driver: &driver,
+        is_left_alone: false,
         wants_gpu: false,
         try_kernel: true,
     });

@@ -16,7 +16,7 @@ use super::mask::Mask;
 use super::output::Streams;
 use super::plan::Case;
 use super::probe::foreign::ForeignProbe;
-use super::probe::gpu::driver::Driver;
+use super::probe::gpu::Gpus;
 use super::probe::kernel::KernelUnits;
 use super::probe::memory::MemoryProbe;
 use super::probe::process::TreeNow;
@@ -42,8 +42,7 @@ pub struct Desk<'a> {
     pub progress: &'a Progress,
     pub cgroups: &'a Cgroups,
     pub mask: &'a Mask,
-    /// The GPUs' driver, or why there is none.
-    pub gpus: &'a Result<Driver, String>,
+    pub gpus: &'a Gpus,
     /// How long the last run of the case took.
     pub expected: Option<Duration>,
 }

@@ -86,7 +86,7 @@ impl<'a> Watch<'a> {
     ) -> Result<Self> {
         cost::reset_memory_peak();
         let units = KernelUnits::of_this_kernel();
-        let gpus = GpuProbe::start(desk.gpus, interval);
+        let gpus = GpuProbe::start(desk.gpus, child.pid.as_raw(), interval);
         let mut host = HostProbe::new(Path::new(PROC), units);
         let own_group = OwnGroup::make(desk.cgroups, Path::new(PROC), child.pid);
         let mut cgroup = CgroupProbe::new(desk.cgroups.accounting(&own_group));
@@ -160,9 +160,10 @@ impl<'a> Watch<'a> {
         record.coverage.extend(self.cgroup.coverage());
         record.coverage.extend(self.processes.coverage());
         let pids = pids(self.tree);
-        let (coverage, events) = self.gpus.finish(&self.clock, &pids, self.journal);
-        record.coverage.extend(coverage);
-        record.events.extend(events);
+        let gpus = self.gpus.finish(&self.clock, &pids, self.journal);
+        record.coverage.extend(gpus.coverage);
+        record.events.extend(gpus.events);
+        (record.cuda_devices, record.gpus_used) = (gpus.cuda_devices, gpus.used);
         span
     }
 

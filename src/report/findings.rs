@@ -63,6 +63,14 @@ pub(crate) const RULES: &[Rule] = &[
     rule("gpu_high", Measure::Of(Metric::GpuUtilisation), Some(0.70), None).seen_in("gpu"),
     rule("gpu_moderate", Measure::Of(Metric::GpuUtilisation), Some(0.30), Some(0.70)).seen_in("gpu"),
     rule("gpu_low", Measure::Of(Metric::GpuUtilisation), None, Some(0.30)).seen_in("gpu"),
+    rule("gpu_unused_busy", Measure::Of(Metric::GpuUtilisationUnused), Some(0.10), None).caution().seen_in("gpu"),
+    rule("gpu_memory_others", Measure::Of(Metric::GpuMemoryOthersPeak), Some(256.0 * 1024.0 * 1024.0), None)
+        .caution()
+        .seen_in("gpu-memory"),
+    rule("gpu_power_capped", Measure::Of(Metric::GpuPowerCapped), Some(0.10), None).caution(),
+    rule("gpu_heat_capped", Measure::Of(Metric::GpuHeatCapped), Some(0.01), None).caution(),
+    rule("gpu_hardware_slowdown", Measure::Of(Metric::GpuHardwareSlowdown), Some(0.05), None).caution(),
+    rule("gpu_ecc_uncorrected", Measure::Of(Metric::GpuEccUncorrected), Some(1.0), None).caution(),
     rule("cpu_saturated", Measure::Of(Metric::CpuUsage), Some(0.90), None).seen_in("cpu"),
     rule("cpu_moderate", Measure::Of(Metric::CpuUsage), Some(0.30), Some(0.90)).seen_in("cpu"),
     rule("cpu_low", Measure::Of(Metric::CpuUsage), None, Some(0.30)).seen_in("cpu"),
@@ -106,7 +114,7 @@ pub(crate) struct Finding {
 pub(crate) fn of_case(summary: &EnvironmentSummary, case: &CaseSummary) -> Vec<Finding> {
     let held = |rule: &'static Rule| {
         // What others do on a GPU is no finding on a case that does not use one.
-        if matches!(rule.measure, Measure::Of(Metric::GpuUtilisation)) && !case.uses_gpu() {
+        if rule.name.starts_with("gpu_") && !case.uses_gpu() {
             return None;
         }
         let evidence = measure(rule.measure, summary, case)?;

@@ -86,20 +86,38 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
         figure(Metric::MemorySumOfPeaks, 3.4 * GIB, 0.0, 1),
         figure(Metric::ForeignCpu, 0.12, 0.0, 1),
         figure(Metric::GpuUtilisation, 0.78, 0.0, 1),
+        figure(Metric::GpuUtilisationUnused, 0.24, 0.0, 1),
+        figure(Metric::GpuMemoryBefore, 0.61 * GIB, 0.0, 1),
         figure(Metric::GpuMemoryPeak, 2.1 * GIB, 0.0, 1),
+        figure(Metric::GpuMemoryRise, 1.49 * GIB, 0.0, 1),
+        figure(Metric::GpuMemoryOwnPeak, 1.4 * GIB, 0.0, 1),
+        figure(Metric::GpuMemoryOthersPeak, 0.6 * GIB, 0.0, 1),
+        figure(Metric::GpuMemoryUnattributed, 0.1 * GIB, 0.0, 1),
+        figure(Metric::GpuPower, 237.1, 0.0, 1),
+        figure(Metric::GpuPowerInstantMax, 402.6, 0.0, 1),
         figure(Metric::GpuEnergy, 2_940.0, 0.0, 1),
+        figure(Metric::GpuPowerCapped, 0.31, 0.0, 1),
+        figure(Metric::GpuHeatCapped, 0.0, 0.0, 1),
+        figure(Metric::GpuHardwareSlowdown, 0.0, 0.0, 1),
+        figure(Metric::GpuClocksSet, 0.0, 0.0, 1),
         figure(Metric::GpuTemperatureMax, 61.0, 0.0, 1),
+        figure(Metric::GpuEccCorrected, 0.0, 0.0, 1),
+        figure(Metric::GpuEccUncorrected, 0.0, 0.0, 1),
     ];
     cnn.courses = vec![
         course(Quantity::RunCpu, 12, 1, |_| 0.14, 0.0),
         course(Quantity::GpuUtilisation(0), 12, 1, |t| 0.75 + 0.1 * (t * PI / 6.0).sin(), 0.0),
+        course(Quantity::GpuUtilisation(1), 12, 1, |_| 0.24, 0.0),
         course(Quantity::GpuMemory(0), 12, 1, |t| GIB * (0.6 + 1.5 * (t / 3.0).min(1.0)), 0.0),
+        course(Quantity::GpuMemoryOwn(0), 12, 1, |t| GIB * (1.4 * (t / 3.0).min(1.0)), 0.0),
+        course(Quantity::GpuMemory(1), 12, 1, |_| 0.4 * GIB, 0.0),
     ];
     cnn.foreign = vec![program("cc1plus", 0.71, 0.2 * GIB), program("evil|`name`", 0.1, 0.0)];
     cnn.runs[0].foreign.clone_from(&cnn.foreign);
     cnn.runs[0].values.insert(Metric::ForeignCpu, 0.12);
+    cnn.gpus_used = Some([0].into());
     let mut summary = environment("CUDA v2.8 镜像", vec![cnn]);
-    let gpu = json!([{"compute_capability": "8.9", "memory_total_bytes": 25_757_220_864_i64, "name": "NVIDIA GeForce RTX 4090", "power_limit_mw": 450_000}]);
+    let gpu = json!([{"compute_capability": "8.9", "memory_total_bytes": 25_757_220_864_i64, "name": "NVIDIA GeForce RTX 4090", "pcie_generation_max": 4, "pcie_width_max": 16, "power_limit_mw": 450_000}]);
     summary.fingerprint.insert("gpus".to_owned(), gpu);
     summary.coverage = vec![covered("gpu", CoverageState::Measured, "NVML", "")];
     summary.left_out = vec![LeftOut {
@@ -167,6 +185,7 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
         courses: Vec::new(),
         cores: Vec::new(),
         foreign: Vec::new(),
+        gpus_used: None,
     }
 }
 

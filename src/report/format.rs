@@ -25,6 +25,7 @@ impl Scale {
             Unit::Second => prefix(size, &[(1.0, " s"), (1e-3, " ms"), (1e-6, " µs")]),
             Unit::Bytes => prefix(size, &[(TIB, " TiB"), (GIB, " GiB"), (MIB, " MiB"), (KIB, " KiB"), (1.0, " B")]),
             Unit::Joule => prefix(size, &[(1e6, " MJ"), (1e3, " kJ"), (1.0, " J")]),
+            Unit::Watt => prefix(size, &[(1e3, " kW"), (1.0, " W")]),
             Unit::Ratio => (100.0, "%"),
             Unit::SamplesPerSecond => (1.0, "/s"),
             Unit::Celsius => (1.0, " °C"),

@@ -80,6 +80,12 @@ pub struct RunRecord {
     /// Whether the environment was ready, as found before the session's first run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// What CUDA calls device 0, 1, … in the command; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda_devices: Option<Vec<GpuRef>>,
+    /// GPUs (NVML's indices) on which a process of the run was seen; absent where the driver cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_used: Option<Vec<u32>>,
     /// What was measured, from where, and what was not.
     #[serde(default)]
     pub coverage: Vec<Coverage>,
@@ -214,6 +220,14 @@ pub struct Limits {
     pub memory_total_bytes: i64,
     /// Memory that the run may use.
     pub memory_bytes: i64,
+}
+
+/// A GPU, or a MIG instance of one, by NVML's indices: those of the fingerprint's `gpus` and of the table `gpu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GpuRef {
+    pub gpu: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig_instance: Option<u32>,
 }
 
 /// One line of the coverage ledger.

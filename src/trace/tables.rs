@@ -162,7 +162,8 @@ tables! {
         processes: i64,
     }
 
-    /// One GPU at one reading of its sensors.
+    /// One GPU, or one MIG instance of it, at one reading of its sensors. Where the driver keeps samples of its own, each
+    /// has a row of its own at its own time, with utilisation alone; the other rows then have none.
     gpu: Gpu, GpuBuffer {
         /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
         t_ns: i64,
@@ -177,7 +178,7 @@ tables! {
         memory_used_bytes: i64,
         /// Memory in use by the run's own processes; null where the driver cannot tell.
         memory_own_bytes: i64,
-        /// Power as the driver reports it.
+        /// Power by NVML's plain reading: on most GPUs since Ampere an average over the last second.
         power_mw: i64,
         /// Cumulative energy by the device's own counter.
         energy_mj: i64,
@@ -189,6 +190,30 @@ tables! {
         memory_clock_mhz: i64,
         /// NVML's bits for why clocks are held down.
         throttle_reasons: i64,
+        /// Number of the MIG instance on its GPU; null in rows of the whole GPU.
+        mig_instance: i64,
+        /// Memory that the driver and the firmware keep for themselves; not part of the memory in use.
+        memory_reserved_bytes: i64,
+        /// Memory in use by processes outside the run; null where the driver cannot tell.
+        memory_others_bytes: i64,
+        /// Number of processes outside the run that have a context on the device.
+        processes_others: i64,
+        /// Power at the moment of the reading (NVML field 186).
+        power_instant_mw: i64,
+        /// Power limit that the driver enforces.
+        power_limit_mw: i64,
+        /// Generation of the PCIe link as it is now; an idle link may be slower.
+        pcie_generation: i64,
+        /// Lanes of the PCIe link as it is now.
+        pcie_width: i64,
+        /// Cumulative memory errors that ECC corrected.
+        ecc_corrected_errors: i64,
+        /// Cumulative memory errors that ECC could not correct.
+        ecc_uncorrected_errors: i64,
+        /// Share of the encoder's last sampling period in which it was busy (0 to 1).
+        encoder_ratio: f64,
+        /// Share of the decoder's last sampling period in which it was busy (0 to 1).
+        decoder_ratio: f64,
     }
 
     /// A program that is neither of the run nor the recorder, from when it used more than 1 % of a core or held more than

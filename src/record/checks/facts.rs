@@ -31,6 +31,8 @@ pub struct Facts {
     pub expected: Expected,
     /// The driver's own words, or why it cannot be asked.
     pub driver: Result<DriverSaid, String>,
+    /// Nobody has tried to open the driver: the user did not want it, or it would have woken a sleeping GPU.
+    pub is_left_alone: bool,
     pub trial: Trial,
     /// Whether `CUDA_VISIBLE_DEVICES` hides every GPU.
     pub hidden: bool,
@@ -77,6 +79,8 @@ pub struct Request<'a> {
     pub machine: &'a Machine,
     pub cgroups: &'a Cgroups,
     pub driver: &'a Result<Driver, String>,
+    /// Whether nobody has tried to open it.
+    pub is_left_alone: bool,
     /// A run on a GPU was asked for.
     pub wants_gpu: bool,
     /// Whether to run a kernel on each GPU.
@@ -99,6 +103,7 @@ impl Facts {
             nvidia: Nvidia::look(root),
             expected: expected(variable("NVIDIA_VISIBLE_DEVICES").as_deref(), request.wants_gpu),
             driver: driver.map(DriverSaid::of),
+            is_left_alone: request.is_left_alone,
             trial,
             hidden: hides_all(variable("CUDA_VISIBLE_DEVICES").as_deref()),
             shm_bytes: fingerprint::space(Path::new("/dev/shm")),

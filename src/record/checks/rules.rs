@@ -60,6 +60,7 @@ pub const RULES: &[Rule] = &[
         outcomes: &[
             ("ok", Ok),
             ("no_gpu", Unknown),
+            ("left_alone", Unknown),
             ("requested", Failed),
             ("image", Warning),
             ("container", Failed),

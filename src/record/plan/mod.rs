@@ -26,6 +26,8 @@ use nearest::hint;
 use order::Slot;
 use wish::{EnvironmentWish, Wish, check_environment};
 
+use super::probe::gpu::GpuChoice;
+
 /// Gives a spread worth comparing.
 const DEFAULT_REPEATS: u32 = 5;
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
@@ -48,6 +50,8 @@ pub struct Request {
     pub quick: bool,
     pub repeats: Option<u32>,
     pub interval: Option<Duration>,
+    /// Which GPUs are recorded.
+    pub gpus: GpuChoice,
     pub out: PathBuf,
     pub existing: Existing,
     pub fail_fast: bool,
@@ -73,6 +77,7 @@ pub struct Plan {
     pub targets: Vec<Target>,
     pub repeats: u32,
     pub interval: Duration,
+    pub gpus: GpuChoice,
     pub out: PathBuf,
     pub existing: Existing,
     /// Stop at the first run that does not finish.
@@ -108,6 +113,7 @@ impl Plan {
             targets: environments.iter().map(target).collect::<Result<_>>()?,
             repeats: request.repeats.or(wish.repeats).unwrap_or(DEFAULT_REPEATS),
             interval: request.interval.or(wish.interval).unwrap_or(DEFAULT_INTERVAL),
+            gpus: request.gpus,
             out: request.out,
             existing: request.existing,
             fail_fast: request.fail_fast,
@@ -176,6 +182,7 @@ mod tests {
             quick: false,
             repeats: None,
             interval: None,
+            gpus: GpuChoice::default(),
             out: "traces".into(),
             existing: Existing::Refuse,
             fail_fast: false,

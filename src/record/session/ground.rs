@@ -11,7 +11,7 @@ use crate::record::cgroup::Cgroups;
 use crate::record::fingerprint::Machine;
 use crate::record::mask::Mask;
 use crate::record::plan::Plan;
-use crate::record::probe::gpu::driver::Driver;
+use crate::record::probe::gpu::{GpuChoice, Gpus};
 use crate::record::run::PROC;
 use crate::trace::layout::environment_dir;
 use crate::trace::open::{Environment, open_environment};
@@ -19,17 +19,16 @@ use crate::trace::open::{Environment, open_environment};
 /// The machine, looked at once for a whole session.
 pub(super) struct Ground {
     pub(super) cgroups: Cgroups,
-    /// Opened once: loading the driver can take seconds.
-    pub(super) gpus: Result<Driver, String>,
+    pub(super) gpus: Gpus,
     pub(super) machine: Machine,
     pub(super) mask: Mask,
 }
 
 impl Ground {
-    pub(super) fn look() -> Result<Self> {
+    pub(super) fn look(gpus: &GpuChoice) -> Result<Self> {
         let cgroups = Cgroups::of_this_process(Path::new(PROC));
-        let gpus = Driver::open();
-        let machine = Machine::inspect(Path::new(PROC), &cgroups, gpus.as_ref().ok())?;
+        let gpus = Gpus::open(gpus).map_err(anyhow::Error::msg)?;
+        let machine = Machine::inspect(Path::new(PROC), &cgroups, gpus.driver())?;
         Ok(Self { cgroups, gpus, machine, mask: Mask::of_this_user() })
     }
 
@@ -63,7 +62,7 @@ pub struct Preview {
 /// # Errors
 /// As [`super::record`], as far as that can be known before.
 pub fn preview(plan: &Plan) -> Result<Preview> {
-    let ground = Ground::look()?;
+    let ground = Ground::look(&plan.gpus)?;
     let mut durations = Durations::default();
     for (place, target) in plan.targets.iter().enumerate() {
         let folder = environment_dir(&plan.out, &target.environment);

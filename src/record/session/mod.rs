@@ -74,7 +74,7 @@ impl End {
 pub fn record(plan: &Plan) -> Result<Recorded> {
     let hold = |target: &super::plan::Target| Folder::hold(&plan.out, &target.environment);
     let mut folders = plan.targets.iter().map(hold).collect::<Result<Vec<_>>>()?;
-    let ground = Ground::look()?;
+    let ground = Ground::look(&plan.gpus)?;
     let mut durations = Durations::default();
     let befores = folders.iter().map(Folder::open).collect::<Result<Vec<_>>>()?;
     for (place, before) in befores.iter().enumerate() {
@@ -254,6 +254,8 @@ impl Session<'_> {
             packages: BTreeMap::new(),
             variables: BTreeMap::new(),
             checks: self.checks.clone(),
+            cuda_devices: None,
+            gpus_used: None,
             coverage: Vec::new(),
             recorder: RecorderCost::default(),
             files: BTreeMap::new(),

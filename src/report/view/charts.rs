@@ -30,7 +30,9 @@ const KINDS: [Kind; 4] = [
         name: "gpu-memory",
         unit: Unit::Bytes,
         least_top: 0.0,
-        shows: |quantity| matches!(quantity, Quantity::GpuMemory(_)),
+        shows: |quantity| {
+            matches!(quantity, Quantity::GpuMemory(_) | Quantity::GpuMemoryOwn(_) | Quantity::GpuInstanceMemory(..))
+        },
     },
     Kind {
         name: "cpu",
@@ -47,6 +49,8 @@ const KINDS: [Kind; 4] = [
 ];
 
 const CORES: &str = "cores";
+/// So many GPUs may have a line for the run's own memory beside that for all of it.
+const MOST_OWN_LINES: usize = 2;
 
 /// Variables of the phrases of charts.
 #[derive(Serialize)]
@@ -55,8 +59,11 @@ struct Words {
     n: usize,
     limit: String,
     online: String,
-    /// Number of the GPU.
+    /// Number of the GPU, and of the MIG instance on it.
     gpu: u32,
+    instance: u32,
+    /// Whether the GPU is one that the runs did not use.
+    unused: bool,
     label: String,
     mean: String,
     peak: String,
@@ -94,7 +101,16 @@ pub(super) fn draw(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<Char
 }
 
 fn courses<'a>(case: &'a CaseSummary, kind: &Kind) -> Vec<&'a Course> {
-    case.courses.iter().filter(|course| (kind.shows)(course.quantity) && course::is_drawable(course)).collect()
+    let mut courses: Vec<&Course> =
+        case.courses.iter().filter(|course| (kind.shows)(course.quantity) && course::is_drawable(course)).collect();
+    let is_own = |course: &Course| matches!(course.quantity, Quantity::GpuMemoryOwn(_));
+    // Two lines for each of many GPUs could not be told apart.
+    if courses.iter().filter(|course| is_own(course)).count() > MOST_OWN_LINES {
+        courses.retain(|course| !is_own(course));
+    }
+    // What belongs to one GPU stands together.
+    courses.sort_by_key(|course| gpu(course.quantity).0);
+    courses
 }
 
 fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Result<Chart> {
@@ -106,7 +122,8 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
     let mut series = Vec::new();
     let mut items = Vec::new();
     for course in courses {
-        words.gpu = gpu(course.quantity);
+        (words.gpu, words.instance) = gpu(course.quantity);
+        words.unused = case.gpus_used.as_ref().is_some_and(|used| !used.contains(&words.gpu));
         words.label = context.words.fill(&format!("quantity.{}", quantity(course.quantity)), &words)?;
         if let Some(peak) = course::peak(course) {
             let window = peak.t_s.floor();
@@ -178,6 +195,8 @@ fn words(context: &Context<'_>, case: &CaseSummary) -> Words {
         limit: wholes.limit,
         online: wholes.online,
         gpu: 0,
+        instance: 0,
+        unused: false,
         label: empty(),
         mean: empty(),
         peak: empty(),
@@ -212,12 +231,15 @@ fn quantity(quantity: Quantity) -> &'static str {
         Quantity::MemoryPss => "memory_pss",
         Quantity::GpuUtilisation(_) => "gpu_utilisation",
         Quantity::GpuMemory(_) => "gpu_memory",
+        Quantity::GpuMemoryOwn(_) => "gpu_memory_own",
+        Quantity::GpuInstanceMemory(..) => "gpu_instance_memory",
     }
 }
 
-fn gpu(quantity: Quantity) -> u32 {
+fn gpu(quantity: Quantity) -> (u32, u32) {
     match quantity {
-        Quantity::GpuUtilisation(gpu) | Quantity::GpuMemory(gpu) => gpu,
-        _ => 0,
+        Quantity::GpuUtilisation(gpu) | Quantity::GpuMemory(gpu) | Quantity::GpuMemoryOwn(gpu) => (gpu, 0),
+        Quantity::GpuInstanceMemory(gpu, instance) => (gpu, instance),
+        _ => (0, 0),
     }
 }

@@ -48,6 +48,9 @@ pub(super) fn driver(facts: &Facts) -> Verdict {
             Expected::ByRequest => "requested",
         });
     }
+    if facts.is_left_alone {
+        return Verdict::of("left_alone").with("reason", reason.as_str());
+    }
     if facts.container.is_some() && seen.nodes.gpus == 0 && !seen.nodes.wsl {
         return Verdict::of("container");
     }

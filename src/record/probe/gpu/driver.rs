@@ -1,13 +1,18 @@
 //! NVIDIA's driver library (NVML): finding it, and what it tells once. Everything else goes through a [`Driver`].
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device, Nvml, cuda_driver_version_major, cuda_driver_version_minor};
-use serde::Serialize;
+use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
+
+use super::asleep;
+use super::inventory::Inventory;
+use crate::record::probe::kernel;
+use crate::record::run::PROC;
 
 /// Environment variable that names the NVML library to load instead of the system's: for tests, and for drivers that
 /// lie in unusual places.
@@ -31,24 +36,6 @@ pub struct Driver {
     pub gpus: Vec<Inventory>,
 }
 
-/// What does not change about a GPU; serialised for the fingerprint, so without what tells one device from all others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Inventory {
-    #[serde(skip)]
-    pub uuid: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_total_bytes: Option<u64>,
-    /// CUDA's compute capability: `9.0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compute_capability: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_limit_mw: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_limit_default_mw: Option<u32>,
-}
-
 impl Driver {
     /// Loads the library and takes the inventory.
     ///
@@ -66,7 +53,8 @@ impl Driver {
             .unwrap_or_else(|_| Err(format!("the NVIDIA driver did not answer within {PATIENCE:?}")))
     }
 
-    fn open_now() -> Result<Self, String> {
+    /// Like [`Driver::open`], however long it takes.
+    pub(super) fn open_now() -> Result<Self, String> {
         let nvml: &'static Nvml = Box::leak(Box::new(load().map_err(|error| reason(&error))?));
         let count = nvml.device_count().map_err(|error| reason(&error))?;
         if count == 0 {
@@ -79,9 +67,29 @@ impl Driver {
             cuda_version: cuda.map(|version| {
                 format!("{}.{}", cuda_driver_version_major(version), cuda_driver_version_minor(version))
             }),
-            gpus: (0..count).map(|index| nvml.device_by_index(index).map(inventory).unwrap_or_default()).collect(),
+            gpus: inventory(nvml, count),
         })
     }
+}
+
+/// What the GPUs are. A handle would wake a GPU that sleeps; of such a one only the address is known.
+fn inventory(nvml: &Nvml, count: u32) -> Vec<Inventory> {
+    let known = asleep::gpus(Path::new(asleep::DEVICES));
+    let in_same_order = known.len() == count as usize;
+    let memory_bytes = machine_memory_bytes();
+    let of = |index: u32| {
+        let listed = known.get(index as usize).filter(|listed| in_same_order && listed.asleep);
+        match listed {
+            Some(listed) => Inventory { pci: Some(listed.address.clone()), ..Inventory::default() },
+            None => nvml.device_by_index(index).map(|device| Inventory::of(&device, memory_bytes)).unwrap_or_default(),
+        }
+    };
+    (0..count).map(of).collect()
+}
+
+fn machine_memory_bytes() -> Option<u64> {
+    let meminfo = std::fs::read_to_string(Path::new(PROC).join("meminfo")).ok()?;
+    u64::try_from(kernel::keyed_value(&meminfo, "MemTotal")?).ok()
 }
 
 fn load() -> Result<Nvml, NvmlError> {
@@ -101,17 +109,6 @@ fn load() -> Result<Nvml, NvmlError> {
     Err(refused)
 }
 
-fn inventory(device: Device<'_>) -> Inventory {
-    Inventory {
-        uuid: device.uuid().ok(),
-        name: device.name().ok(),
-        memory_total_bytes: device.memory_info().ok().map(|memory| memory.total),
-        compute_capability: device.cuda_compute_capability().ok().map(|cuda| format!("{}.{}", cuda.major, cuda.minor)),
-        power_limit_mw: device.power_management_limit().ok(),
-        power_limit_default_mw: device.power_management_limit_default().ok(),
-    }
-}
-
 /// An error in words that help, and without paths.
 pub fn reason(error: &NvmlError) -> String {
     match error {
@@ -120,6 +117,8 @@ pub fn reason(error: &NvmlError) -> String {
             "the NVIDIA kernel module and library are of different versions: reboot, or reload the module".to_owned()
         }
         NvmlError::FailedToLoadSymbol(_) => "the NVIDIA driver is too old for this figure".to_owned(),
+        NvmlError::NoData => "the driver gave a mark for \"not available\" instead of a value".to_owned(),
+        NvmlError::UnexpectedVariant(value) => format!("the driver gave an answer that is not known here ({value})"),
         other => other.to_string(),
     }
 }

@@ -1,7 +1,11 @@
 //! The state of each GPU at one moment, for the checks before a run.
 
+use std::path::Path;
+
+use super::asleep;
 use super::driver::Driver;
-use super::sensors::throttle_bits;
+use super::memory;
+use super::reading::throttle_bits;
 
 /// What a GPU says of itself; each figure can be missing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,10 +28,13 @@ pub fn glance(driver: &Driver) -> Vec<Glance> {
         .zip(0..)
         .map(|(inventory, index)| {
             let compute_capability = inventory.compute_capability.clone();
-            let Ok(device) = driver.nvml.device_by_index(index) else {
+            // A look is no reason to wake a GPU.
+            let sleeps = inventory.pci.as_ref().is_some_and(|pci| asleep::is_asleep(Path::new(asleep::DEVICES), pci));
+            let device = (!sleeps).then(|| driver.nvml.device_by_index(index).ok()).flatten();
+            let Some(device) = device else {
                 return Glance { index, compute_capability, ..Glance::default() };
             };
-            let memory = device.memory_info().ok();
+            let memory = memory::read(&device).ok();
             let bytes = |bytes: u64| i64::try_from(bytes).ok();
             Glance {
                 index,

@@ -1,14 +1,20 @@
 //! What became of the sensors' readings, column by column.
 
 use crate::trace::Table;
-use crate::trace::run::{Coverage, CoverageState};
+use crate::trace::run::{Coverage, CoverageState, GpuRef};
 use crate::trace::tables::Gpu;
 
 const SOURCE: &str = "NVML";
 
-/// The columns that sensors fill: all but the keys, time and GPU.
+/// The columns that say which device and time a row is of.
+const KEYS: [&str; 3] = ["t_ns", "gpu", "mig_instance"];
+/// What the driver tells of single MIG instances.
+pub(super) const OF_INSTANCES: [&str; 5] =
+    ["memory_used_bytes", "memory_own_bytes", "memory_reserved_bytes", "memory_others_bytes", "processes_others"];
+
+/// The columns that sensors fill.
 pub(super) fn sensors() -> impl Iterator<Item = &'static str> {
-    Gpu::COLUMNS.iter().skip(2).map(|column| column.name)
+    Gpu::COLUMNS.iter().map(|column| column.name).filter(|name| !KEYS.contains(name))
 }
 
 /// A reading that failed.
@@ -21,15 +27,37 @@ pub(super) struct Failure {
 
 /// Columns of one reading that were read, and that were not.
 #[derive(Debug, Default)]
-pub(super) struct Outcomes(Vec<(&'static str, Option<Failure>)>);
+pub(super) struct Outcomes {
+    columns: Vec<(&'static str, Option<Failure>)>,
+    notes: Vec<(&'static str, &'static str)>,
+}
 
 impl Outcomes {
     pub(super) fn succeeded(&mut self, column: &'static str) {
-        self.0.push((column, None));
+        self.columns.push((column, None));
     }
 
     pub(super) fn failed(&mut self, column: &'static str, failure: Failure) {
-        self.0.push((column, Some(failure)));
+        self.columns.push((column, Some(failure)));
+    }
+
+    /// Keeps a value, or why there is none.
+    pub(super) fn take<T>(&mut self, column: &'static str, value: Result<T, Failure>) -> Option<T> {
+        match value {
+            Ok(value) => {
+                self.succeeded(column);
+                Some(value)
+            }
+            Err(failure) => {
+                self.failed(column, failure);
+                None
+            }
+        }
+    }
+
+    /// What is to be known of a column's values.
+    pub(super) fn note(&mut self, column: &'static str, note: &'static str) {
+        self.notes.push((column, note));
     }
 }
 
@@ -39,13 +67,14 @@ struct Tally {
     read: u64,
     failed: u64,
     failure: Option<Failure>,
+    note: &'static str,
 }
 
 impl Tally {
     fn verdict(&self) -> (CoverageState, String) {
         match (&self.failure, self.read) {
             (None, 0) => (CoverageState::Lost, "the driver did not answer within the run".to_owned()),
-            (None, _) => (CoverageState::Measured, String::new()),
+            (None, _) => (CoverageState::Measured, self.note.to_owned()),
             (Some(failure), 0) => (failure.state, failure.reason.clone()),
             (Some(failure), read) => {
                 let all = read + self.failed;
@@ -55,22 +84,25 @@ impl Tally {
     }
 }
 
-/// The tallies of one GPU, in the order of the table's columns.
+/// The tallies of one GPU or MIG instance, in the order of the table's columns.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    gpu: i64,
+    gpu: GpuRef,
     columns: Vec<(&'static str, Tally)>,
 }
 
 impl Ledger {
-    pub(super) fn new(gpu: i64) -> Self {
+    pub(super) fn new(gpu: GpuRef) -> Self {
         Self { gpu, columns: sensors().map(|column| (column, Tally::default())).collect() }
     }
 
     /// Counts what one reading brought.
     pub(super) fn count(&mut self, outcomes: Outcomes) {
-        for (column, failure) in outcomes.0 {
-            let Some((_, tally)) = self.columns.iter_mut().find(|(name, _)| *name == column) else { continue };
+        for (column, note) in outcomes.notes {
+            self.note(column, note);
+        }
+        for (column, failure) in outcomes.columns {
+            let Some(tally) = self.tally(column) else { continue };
             match failure {
                 None => tally.read += 1,
                 Some(failure) => {
@@ -79,6 +111,21 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    pub(super) fn note(&mut self, column: &str, note: &'static str) {
+        if let Some(tally) = self.tally(column) {
+            tally.note = note;
+        }
+    }
+
+    fn tally(&mut self, column: &str) -> Option<&mut Tally> {
+        self.columns.iter_mut().find(|(name, _)| *name == column).map(|(_, tally)| tally)
+    }
+
+    /// Whether the driver tells such a figure of this kind of device at all.
+    fn may_have(&self, column: &str) -> bool {
+        self.gpu.mig_instance.is_none() || OF_INSTANCES.contains(&column)
     }
 
     fn has_read_nothing(&self) -> bool {
@@ -99,14 +146,31 @@ pub(super) fn coverage(ledgers: &[Ledger]) -> Vec<Coverage> {
 
 /// One GPU with a gap makes the column lost; one that never had the sensor is named, and the others count.
 fn of_column(ledgers: &[Ledger], index: usize, suffix: String) -> Coverage {
-    let verdicts: Vec<_> = ledgers.iter().map(|ledger| (ledger.gpu, ledger.columns[index].1.verdict())).collect();
+    let asked = ledgers.iter().filter(|ledger| ledger.may_have(ledger.columns[index].0));
+    let verdicts: Vec<_> = asked.map(|ledger| (ledger.gpu, ledger.columns[index].1.verdict())).collect();
     let order = [CoverageState::Lost, CoverageState::Measured, CoverageState::Denied, CoverageState::Unsupported];
     let found = order.into_iter().find(|state| verdicts.iter().any(|(_, verdict)| verdict.0 == *state));
-    let missing = verdicts.iter().filter(|(_, verdict)| verdict.0 != CoverageState::Measured);
-    let reasons: Vec<String> = missing
-        .map(|(gpu, (_, reason))| if ledgers.len() > 1 { format!("GPU {gpu}: {reason}") } else { reason.clone() })
-        .collect();
-    line(suffix, found.unwrap_or(CoverageState::Unsupported), reasons.join("; "))
+    line(suffix, found.unwrap_or(CoverageState::Unsupported), reasons(&verdicts, ledgers.len() > 1))
+}
+
+/// What is to be said of the GPUs: once where it is the same of all, else with their names.
+fn reasons(verdicts: &[(GpuRef, (CoverageState, String))], several: bool) -> String {
+    let said: Vec<_> = verdicts.iter().filter(|(_, (_, reason))| !reason.is_empty()).collect();
+    match said.first() {
+        Some((_, first)) if said.len() == verdicts.len() && said.iter().all(|(_, verdict)| verdict == first) => {
+            first.1.clone()
+        }
+        _ if !several => said.iter().map(|(_, (_, reason))| reason.clone()).collect(),
+        _ => said.iter().map(|(gpu, (_, reason))| format!("{}: {reason}", name(*gpu))).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// How a GPU or an instance is called in sentences.
+pub(super) fn name(gpu: GpuRef) -> String {
+    match gpu.mig_instance {
+        Some(instance) => format!("GPU {} MIG {instance}", gpu.gpu),
+        None => format!("GPU {}", gpu.gpu),
+    }
 }
 
 /// The line of a machine without GPUs that could be measured.
@@ -121,11 +185,13 @@ fn line(suffix: String, state: CoverageState, reason: String) -> Coverage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::probe::gpu::choice::whole;
 
-    fn ledger(gpu: i64, outcomes: &[(&'static str, Option<CoverageState>)]) -> Ledger {
-        let mut ledger = Ledger::new(gpu);
+    fn ledger(gpu: u32, outcomes: &[(&'static str, Option<CoverageState>)]) -> Ledger {
+        let mut ledger = Ledger::new(whole(gpu));
         let failure = |state| Failure { state, reason: "why".to_owned() };
-        ledger.count(Outcomes(outcomes.iter().map(|(column, state)| (*column, state.map(failure))).collect()));
+        let columns = outcomes.iter().map(|(column, state)| (*column, state.map(failure))).collect();
+        ledger.count(Outcomes { columns, notes: Vec::new() });
         ledger
     }
 
@@ -148,6 +214,21 @@ mod tests {
     fn a_sensor_that_fails_after_it_was_read_is_lost() {
         let ledgers = [ledger(0, &[("power_mw", None), ("power_mw", Some(CoverageState::Unsupported))])];
         assert_eq!(power(&ledgers), (CoverageState::Lost, "1 of 2 readings failed: why".to_owned()));
+    }
+
+    #[test]
+    fn what_holds_of_all_gpus_is_said_once() {
+        let denied = [("power_mw", Some(CoverageState::Denied)), ("energy_mj", None)];
+        assert_eq!(power(&[ledger(0, &denied), ledger(1, &denied)]), (CoverageState::Denied, "why".to_owned()));
+    }
+
+    #[test]
+    fn an_instance_is_not_blamed_for_what_only_a_whole_gpu_has() {
+        let part = GpuRef { gpu: 0, mig_instance: Some(1) };
+        assert_eq!(
+            power(&[ledger(0, &[("power_mw", None)]), Ledger::new(part)]),
+            (CoverageState::Measured, String::new())
+        );
     }
 
     #[test]

@@ -3,56 +3,67 @@
 //! Each GPU has a thread that only calls the driver and sends what it said. Everything else, the ledger included, is
 //! done by whoever collects, so that a driver that hangs holds up neither other probes nor the end of the run.
 
+mod asleep;
+mod choice;
 pub mod driver;
 pub mod glance;
+pub mod inventory;
 mod ledger;
+mod memory;
 mod own;
+mod processes;
+mod reading;
+mod recorded;
+mod samples;
 mod sensors;
+mod session;
 mod visible;
 
-use std::env;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+pub use self::choice::GpuChoice;
 use self::driver::Driver;
-use self::ledger::{Failure, Ledger};
-use self::sensors::Reading;
+use self::ledger::Ledger;
+use self::reading::Reading;
+use self::recorded::{Family, Recorded};
+use self::sensors::Reader;
+pub use self::session::Gpus;
+use self::session::Opened;
 use crate::record::clock::RunClock;
-use crate::record::source::Counter;
 use crate::record::stop::Stop;
 use crate::trace::Journal;
-use crate::trace::run::{Coverage, CoverageState};
-use crate::trace::tables::Gpu;
+use crate::trace::run::{Coverage, GpuRef};
 
 /// Drivers refresh their sensors no faster; closer readings would show the same sample again.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 /// How long the start and the end of a run wait for the driver.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// An unchanged GPU is written at least this often, so that a reader can tell "unchanged" from "gone".
-const REWRITE_NS: i64 = 1_000_000_000;
 
-/// Records the GPUs that the command can see.
+/// What the threads send.
+enum Message {
+    Reading(Box<Reading>),
+    /// A GPU was woken by somebody, and the driver opened, or why it could not be.
+    Awake(Result<Driver, String>),
+}
+
+/// Records the GPUs that the command can see, or that the user chose.
 pub struct GpuProbe {
+    session: Gpus,
     gpus: Vec<Recorded>,
     /// What is to be said of the choice of GPUs.
-    choice: Option<Coverage>,
-    readings: Receiver<Reading>,
+    choice: Vec<Coverage>,
+    cuda: Option<Vec<GpuRef>>,
+    period: Duration,
+    messages: Receiver<Message>,
+    /// For threads that begin later; `None` where none will.
+    sender: Option<Sender<Message>>,
     /// Readings from before the run's start, at most one a GPU.
     early: Vec<Reading>,
     stop: Arc<Stop>,
-    /// The driver may mean other pids than are seen from here.
-    namespaced: bool,
+    family: Family,
     events: Vec<String>,
-}
-
-struct Recorded {
-    energy: Counter,
-    /// As last read, whether or not it was written.
-    last: Gpu,
-    written: Option<Gpu>,
-    ledger: Ledger,
-    gone: bool,
 }
 
 /// What the progress line shows.
@@ -64,105 +75,122 @@ pub struct GpusNow {
     pub memory_used_bytes: Option<i64>,
 }
 
+/// What a run's record is told at the end.
+#[derive(Clone, Debug, Default)]
+pub struct GpusOfRun {
+    pub coverage: Vec<Coverage>,
+    /// What went wrong, in a sentence each.
+    pub events: Vec<String>,
+    /// What CUDA calls device 0, 1, …; `None` where that is not known.
+    pub cuda_devices: Option<Vec<GpuRef>>,
+    /// Indices of the GPUs on which a process of the run was seen; `None` where the driver cannot tell.
+    pub used: Option<Vec<u32>>,
+}
+
 impl GpuProbe {
     /// Begins to read, and waits a little for the first readings: what a counter shows before the command runs is its
-    /// zero. `driver` is the open driver, or why there is none.
-    pub fn start(driver: &Result<Driver, String>, interval: Duration) -> Self {
-        let (sender, readings) = mpsc::channel();
+    /// zero. `root` is the process that becomes the command.
+    pub fn start(gpus: &Gpus, root: i32, interval: Duration) -> Self {
+        let (sender, messages) = mpsc::channel();
         let mut probe = Self {
+            session: gpus.clone(),
             gpus: Vec::new(),
-            choice: None,
-            readings,
+            choice: Vec::new(),
+            cuda: None,
+            period: interval.max(SHORTEST_PERIOD),
+            messages,
+            sender: Some(sender),
             early: Vec::new(),
             stop: Arc::default(),
-            namespaced: own::in_pid_namespace(),
+            family: Family { pids: [root].into(), namespaced: own::in_pid_namespace() },
             events: Vec::new(),
         };
-        match driver {
-            Ok(driver) => {
-                let period = interval.max(SHORTEST_PERIOD);
-                for index in probe.choose(driver) {
-                    let stop = Arc::clone(&probe.stop);
-                    match sensors::spawn(driver.nvml, index, period, stop, sender.clone()) {
-                        Ok(_) => probe.gpus.push(Recorded::new(i64::from(index))),
-                        Err(error) => probe.events.push(format!("GPU {index} is not recorded: no thread ({error})")),
-                    }
-                }
-            }
-            Err(reason) => probe.choice = Some(ledger::absent(reason)),
+        match gpus.opened() {
+            Opened::Driver(driver) => probe.read_all(driver),
+            Opened::Absent(reason) => probe.choice.push(ledger::absent(reason)),
+            Opened::Asleep => probe.watch_sleep(),
         }
-        // The channel ends when the last thread does.
-        drop(sender);
         probe.await_first();
         probe
     }
 
-    /// The command inherits this process's environment, so it sees what that says.
-    fn choose(&mut self, driver: &Driver) -> Vec<u32> {
-        let variable = |name| env::var(name).ok();
-        let (visible, order) = (variable("CUDA_VISIBLE_DEVICES"), variable("CUDA_DEVICE_ORDER"));
-        let selection = visible::select(&driver.gpus, visible.as_deref(), order.as_deref());
-        if selection.gpus.is_empty() {
-            self.choice = Some(ledger::absent("CUDA_VISIBLE_DEVICES hides every GPU from the command"));
-        } else if !selection.doubt.is_empty() {
-            self.choice = Some(Coverage {
-                metric: "gpu.gpu".to_owned(),
-                state: CoverageState::Measured,
-                source: "CUDA_VISIBLE_DEVICES".to_owned(),
-                reason: selection.doubt.to_owned(),
-            });
+    /// Starts a thread for each GPU that is to be recorded.
+    fn read_all(&mut self, driver: &Driver) {
+        let selection = self.session.select(driver);
+        self.choice.extend(selection.remarks);
+        self.cuda = selection.cuda;
+        // The channel ends when the last thread does.
+        let Some(sender) = self.sender.take() else { return };
+        for gpu in selection.gpus {
+            let Some(inventory) = driver.gpus.get(gpu.gpu as usize) else { continue };
+            let reader = Reader::new(driver.nvml, gpu, inventory, self.session.wakes());
+            match sensors::spawn(reader, self.period, Arc::clone(&self.stop), sender.clone()) {
+                Ok(_) => self.gpus.push(Recorded::new(gpu)),
+                Err(error) => {
+                    self.events.push(format!("{} is not recorded: no thread ({error})", ledger::name(gpu)));
+                }
+            }
         }
-        selection.gpus.into_iter().filter_map(|index| u32::try_from(index).ok()).collect()
+    }
+
+    /// A GPU that sleeps is left alone, and recorded from the moment on at which the command wakes it.
+    fn watch_sleep(&mut self) {
+        let Some(sender) = self.sender.clone() else { return };
+        self.choice.push(ledger::absent(asleep::REASON));
+        if let Err(error) = sensors::spawn_watch(self.period, Arc::clone(&self.stop), sender) {
+            self.events.push(format!("GPUs that wake are not recorded: no thread ({error})"));
+        }
     }
 
     fn await_first(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while self.early.len() < self.gpus.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(reading) = self.readings.recv_timeout(left) else { break };
+            let Ok(Message::Reading(reading)) = self.messages.recv_timeout(left) else { break };
             // The one closest to the start counts.
-            self.early.retain(|early| early.row.gpu != reading.row.gpu);
-            self.early.push(reading);
+            self.early.retain(|early| early.gpu != reading.gpu);
+            self.early.push(*reading);
         }
     }
 
-    /// Writes what has been read since the last call; `pids` are the run's processes, none where they are not known yet.
+    /// Writes what has been read since the last call; `pids` are the run's processes now.
     pub fn collect(&mut self, clock: &RunClock, pids: &[i32], journal: &Journal) {
-        let early = std::mem::take(&mut self.early);
-        let readings: Vec<Reading> = early.into_iter().chain(self.readings.try_iter()).collect();
-        for reading in readings {
-            self.write(reading, clock, pids, journal);
+        // A process that has ended since a reading is still in its list.
+        self.family.pids.extend(pids);
+        for reading in std::mem::take(&mut self.early) {
+            self.write(reading, clock, journal);
         }
-    }
-
-    fn write(&mut self, mut reading: Reading, clock: &RunClock, pids: &[i32], journal: &Journal) {
-        let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.last.gpu == reading.row.gpu) else { return };
-        reading.row.t_ns = clock.since_start(reading.at_ns).max(0);
-        gpu.count_energy(&mut reading);
-        if let Some(listed) = reading.processes.take().filter(|_| !pids.is_empty()) {
-            match own::own_bytes(&listed, pids, self.namespaced, own::is_visible) {
-                Ok(bytes) => {
-                    // A driver that has named one of ours does translate: its empty lists count from now on.
-                    self.namespaced &= !listed.iter().any(|process| pids.contains(&process.pid));
-                    reading.row.memory_own_bytes = Some(bytes);
-                    reading.outcomes.succeeded("memory_own_bytes");
-                }
-                Err(failure) => reading.outcomes.failed("memory_own_bytes", failure),
+        while let Ok(message) = self.messages.try_recv() {
+            match message {
+                Message::Reading(reading) => self.write(*reading, clock, journal),
+                Message::Awake(driver) => self.awake(driver, clock),
             }
         }
-        if let Some(reason) = reading.gone.filter(|_| !gpu.gone) {
-            gpu.gone = true;
-            let seconds = reading.row.t_ns as f64 / 1e9;
-            self.events.push(format!("GPU {} was lost {seconds:.1} s into the run: {reason}", reading.row.gpu));
+    }
+
+    fn awake(&mut self, driver: Result<Driver, String>, clock: &RunClock) {
+        self.choice.clear();
+        match driver {
+            Ok(driver) => {
+                let seconds = clock.now_ns() as f64 / 1e9;
+                self.events.push(format!("a GPU was asleep at the start and is recorded from {seconds:.1} s on"));
+                self.read_all(&driver);
+            }
+            Err(reason) => self.choice.push(ledger::absent(&reason)),
         }
-        gpu.ledger.count(reading.outcomes);
-        gpu.write(reading.row, journal);
+    }
+
+    fn write(&mut self, reading: Reading, clock: &RunClock, journal: &Journal) {
+        if let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.gpu == reading.gpu) {
+            self.events.extend(gpu.take(reading, clock, &mut self.family, journal));
+        }
     }
 
     /// The last readings, summed up.
     pub fn now(&self) -> GpusNow {
-        let ratios: Vec<f64> = self.gpus.iter().filter_map(|gpu| gpu.last.utilisation_ratio).collect();
-        let bytes = self.gpus.iter().filter_map(|gpu| gpu.last.memory_used_bytes);
+        let whole = || self.gpus.iter().filter(|gpu| gpu.gpu.mig_instance.is_none());
+        let ratios: Vec<f64> = whole().filter_map(|gpu| gpu.last.utilisation_ratio).collect();
+        let bytes = whole().filter_map(|gpu| gpu.last.memory_used_bytes);
         GpusNow {
             utilisation_ratio: (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64),
             memory_used_bytes: bytes.reduce(|sum, bytes| sum + bytes),
@@ -174,14 +202,16 @@ impl GpuProbe {
         self.stop.ask();
     }
 
-    /// Waits a little for the last readings. Returns the ledger's lines, and what went wrong in a sentence each.
-    pub fn finish(mut self, clock: &RunClock, pids: &[i32], journal: &Journal) -> (Vec<Coverage>, Vec<String>) {
+    /// Waits a little for the last readings, and tells what became of all.
+    pub fn finish(mut self, clock: &RunClock, pids: &[i32], journal: &Journal) -> GpusOfRun {
         self.stop();
         self.collect(clock, pids, journal);
+        self.sender = None;
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.readings.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(reading) => self.write(reading, clock, pids, journal),
+            match self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Message::Reading(reading)) => self.write(*reading, clock, journal),
+                Ok(Message::Awake(_)) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     let late = format!("the GPU driver did not answer within {PATIENCE:?} of the run's end");
@@ -190,67 +220,18 @@ impl GpuProbe {
                 }
             }
         }
-        let ledgers: Vec<Ledger> = self.gpus.into_iter().map(|gpu| gpu.ledger).collect();
+        let used = self.used();
+        let ledgers: Vec<Ledger> = self.gpus.into_iter().map(Recorded::into_ledger).collect();
         let mut coverage = ledger::coverage(&ledgers);
         coverage.extend(self.choice);
-        (coverage, self.events)
-    }
-}
-
-impl Recorded {
-    fn new(gpu: i64) -> Self {
-        Self {
-            energy: Counter::default(),
-            last: Gpu { gpu, ..Gpu::default() },
-            written: None,
-            ledger: Ledger::new(gpu),
-            gone: false,
-        }
+        GpusOfRun { coverage, events: self.events, cuda_devices: self.cuda, used }
     }
 
-    /// Makes the device's counter one of the run's.
-    fn count_energy(&mut self, reading: &mut Reading) {
-        let told = reading.row.energy_mj;
-        reading.row.energy_mj = self.energy.since_first(told);
-        if told.is_some() && reading.row.energy_mj.is_none() {
-            let reason = "the device's counter stepped back".to_owned();
-            reading.outcomes.failed("energy_mj", Failure { state: CoverageState::Lost, reason });
-        }
-    }
-
-    fn write(&mut self, row: Gpu, journal: &Journal) {
-        let unchanged = self.written.as_ref().is_some_and(|written| {
-            row.t_ns - written.t_ns < REWRITE_NS && Gpu { t_ns: written.t_ns, ..row.clone() } == *written
-        });
-        if !unchanged {
-            journal.append(row.clone());
-            self.written = Some(row.clone());
-        }
-        self.last = row;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::trace::journal;
-
-    #[test]
-    fn an_unchanged_gpu_is_written_once_a_second() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal.jsonl");
-        let journal = Journal::create(&path).unwrap();
-        let mut gpu = Recorded::new(0);
-        for (t_ms, power_mw) in [(0, 7), (100, 7), (200, 8), (300, 8), (1100, 8), (1200, 8), (1300, 8)] {
-            gpu.write(Gpu { t_ns: t_ms * 1_000_000, power_mw: Some(power_mw), ..Gpu::default() }, &journal);
-        }
-        drop(journal);
-        let mut written = 0;
-        journal::read(&path, |_| {
-            written += 1;
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(written, 3);
+    /// Known only where the driver's lists could be matched with the run's processes.
+    fn used(&self) -> Option<Vec<u32>> {
+        let mut used: Vec<u32> = self.gpus.iter().filter(|gpu| gpu.was_used).map(|gpu| gpu.gpu.gpu).collect();
+        used.sort_unstable();
+        used.dedup();
+        (self.gpus.iter().any(|gpu| gpu.was_listed) && !self.family.namespaced || !used.is_empty()).then_some(used)
     }
 }

@@ -1,36 +1,42 @@
 //! The thread of one GPU: it calls the driver, hands each reading over, and shares nothing else.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use nvml_wrapper::enums::device::UsedGpuMemory;
-use nvml_wrapper::error::{Bits, NvmlError};
+use nvml_wrapper::enum_wrappers::device::Sampling;
+use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::driver::reason;
-use super::ledger::{Failure, Outcomes, sensors};
-use super::own::Listed;
-use crate::record::clock::monotonic_ns;
+use super::asleep;
+use super::inventory::Inventory;
+use super::ledger::{Failure, OF_INSTANCES, sensors};
+use super::reading::{self, Reading};
+use super::samples::SampleBuffer;
+use super::{Message, driver};
 use crate::record::stop::Stop;
-use crate::trace::run::CoverageState;
-use crate::trace::tables::Gpu;
+use crate::trace::run::{CoverageState, GpuRef};
 
-/// What one GPU said at one time.
+/// A reading that has taken this long is handed over as far as it has come, and the next one goes on from there: a
+/// driver that takes seconds a call still gives every figure its turn.
+const LONGEST_READING: Duration = Duration::from_secs(1);
+
+/// What reads one GPU, or one MIG instance.
 #[derive(Debug)]
-pub(super) struct Reading {
-    /// CLOCK_MONOTONIC.
-    pub(super) at_ns: i64,
-    /// Without time and own memory; energy as the device counts it.
-    pub(super) row: Gpu,
-    /// Processes with a compute context; `None` where the driver did not tell.
-    pub(super) processes: Option<Vec<Listed>>,
-    pub(super) outcomes: Outcomes,
-    /// Why the device could not be reached at all.
-    pub(super) gone: Option<String>,
+pub(super) struct Reader {
+    pub(super) nvml: &'static Nvml,
+    pub(super) gpu: GpuRef,
+    /// PCI address of a GPU that is to be left asleep where the kernel has switched it off.
+    pub(super) left_asleep: Option<String>,
+    pub(super) is_divided: bool,
+    pub(super) has_unified_memory: bool,
+    pub(super) utilisation: SampleBuffer,
+    pub(super) memory_utilisation: SampleBuffer,
+    /// The step that the next reading begins with.
+    next: usize,
 }
 
 /// Reads a GPU at once, then each `period`, and a last time when asked to stop.
@@ -38,18 +44,17 @@ pub(super) struct Reading {
 /// # Errors
 /// The system has no thread left.
 pub(super) fn spawn(
-    nvml: &'static Nvml,
-    gpu: u32,
+    mut reader: Reader,
     period: Duration,
     stop: Arc<Stop>,
-    readings: Sender<Reading>,
+    messages: Sender<Message>,
 ) -> io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new().name(format!("gpu-{gpu}")).spawn(move || {
+    thread::Builder::new().name(format!("gpu-{}", reader.gpu.gpu)).spawn(move || {
         let mut stopping = false;
         loop {
             let begun = Instant::now();
             // Nobody listens any more once the run has ended without waiting for a slow driver.
-            if readings.send(read(nvml, gpu)).is_err() || stopping {
+            if messages.send(Message::Reading(Box::new(reader.read()))).is_err() || stopping {
                 return;
             }
             // From start to start, and never closer: the driver's own samples are no fresher.
@@ -58,105 +63,78 @@ pub(super) fn spawn(
     })
 }
 
-fn read(nvml: &Nvml, gpu: u32) -> Reading {
-    let row = Gpu { gpu: i64::from(gpu), ..Gpu::default() };
-    let mut reading =
-        Reading { at_ns: monotonic_ns(), row, processes: None, outcomes: Outcomes::default(), gone: None };
-    // The handle is asked for anew, so that a device that comes back is found.
-    match nvml.device_by_index(gpu) {
-        Ok(device) => reading.fill(&device),
-        Err(error) => {
-            reading.note_if_gone(&error);
-            let failure = failure(&error);
-            sensors().for_each(|column| reading.outcomes.failed(column, failure.clone()));
-        }
-    }
-    reading
-}
-
-impl Reading {
-    fn fill(&mut self, device: &Device<'_>) {
-        // Some drivers put a mark for "not available" where a share should be.
-        let rates = device
-            .utilization_rates()
-            .and_then(|rates| if rates.gpu.max(rates.memory) <= 100 { Ok(rates) } else { Err(NvmlError::NoData) });
-        let rates = self.take(&["utilisation_ratio", "memory_utilisation_ratio"], rates);
-        self.row.utilisation_ratio = rates.as_ref().map(|rates| f64::from(rates.gpu) / 100.0);
-        self.row.memory_utilisation_ratio = rates.as_ref().map(|rates| f64::from(rates.memory) / 100.0);
-        let memory = self.take(&["memory_used_bytes"], device.memory_info());
-        self.row.memory_used_bytes = memory.and_then(|memory| i64::try_from(memory.used).ok());
-        self.row.power_mw = self.take(&["power_mw"], device.power_usage()).map(i64::from);
-        let energy = self.take(&["energy_mj"], device.total_energy_consumption());
-        self.row.energy_mj = energy.and_then(|energy| i64::try_from(energy).ok());
-        let temperature = device.temperature(TemperatureSensor::Gpu);
-        self.row.temperature_celsius = self.take(&["temperature_celsius"], temperature).map(i64::from);
-        self.row.sm_clock_mhz = self.take(&["sm_clock_mhz"], device.clock_info(Clock::SM)).map(i64::from);
-        self.row.memory_clock_mhz = self.take(&["memory_clock_mhz"], device.clock_info(Clock::Memory)).map(i64::from);
-        let throttling = self.take(&["throttle_reasons"], throttle_bits(device));
-        self.row.throttle_reasons = throttling.and_then(|bits| i64::try_from(bits).ok());
-        match processes(device) {
-            // Whether a figure comes of it is known only to who knows the run's processes.
-            Ok(listed) => self.processes = Some(listed),
-            Err(error) => drop(self.take::<()>(&["memory_own_bytes"], Err(error))),
+impl Reader {
+    /// A GPU that sleeps is woken only where the user has named it.
+    pub(super) fn new(nvml: &'static Nvml, gpu: GpuRef, inventory: &Inventory, wakes: bool) -> Self {
+        Self {
+            nvml,
+            gpu,
+            left_asleep: inventory.pci.clone().filter(|_| !wakes),
+            is_divided: inventory.is_divided,
+            has_unified_memory: inventory.has_unified_memory(),
+            utilisation: SampleBuffer::new(Sampling::GpuUtilization),
+            memory_utilisation: SampleBuffer::new(Sampling::MemoryUtilization),
+            next: 0,
         }
     }
 
-    /// Keeps what became of a call for the columns that it fills.
-    fn take<T>(&mut self, columns: &[&'static str], result: Result<T, NvmlError>) -> Option<T> {
-        match result {
-            Ok(value) => {
-                columns.iter().for_each(|column| self.outcomes.succeeded(column));
-                Some(value)
-            }
+    fn read(&mut self) -> Reading {
+        let mut reading = Reading::begin(self.gpu);
+        if self.left_asleep.as_ref().is_some_and(|pci| asleep::is_asleep(Path::new(asleep::DEVICES), pci)) {
+            let asleep = Failure { state: CoverageState::Unsupported, reason: asleep::REASON.to_owned() };
+            self.fail_all(&mut reading, &asleep);
+            return reading;
+        }
+        // The handle is asked for anew, so that a device that comes back is found.
+        match self.device() {
+            Ok(device) => self.read_device(&mut reading, &device),
             Err(error) => {
-                self.note_if_gone(&error);
-                columns.iter().for_each(|column| self.outcomes.failed(column, failure(&error)));
-                None
+                reading.note_if_gone(&error);
+                self.fail_all(&mut reading, &reading::failure(&error));
+            }
+        }
+        reading
+    }
+
+    fn device(&self) -> Result<Device<'static>, NvmlError> {
+        let device = self.nvml.device_by_index(self.gpu.gpu)?;
+        match self.gpu.mig_instance {
+            Some(instance) => device.mig_device_by_index(instance),
+            None => Ok(device),
+        }
+    }
+
+    fn read_device(&mut self, reading: &mut Reading, device: &Device<'_>) {
+        let steps = if self.gpu.mig_instance.is_some() { reading::STEPS_OF_INSTANCE } else { reading::STEPS };
+        let begun = Instant::now();
+        for _ in 0..steps.len() {
+            let step = steps[self.next % steps.len()];
+            self.next = (self.next + 1) % steps.len();
+            step(self, reading, device);
+            if begun.elapsed() >= LONGEST_READING {
+                return;
             }
         }
     }
 
-    fn note_if_gone(&mut self, error: &NvmlError) {
-        if is_gone(error) {
-            self.gone = Some(reason(error));
+    fn fail_all(&self, reading: &mut Reading, failure: &Failure) {
+        let is_asked = |column: &&str| self.gpu.mig_instance.is_none() || OF_INSTANCES.contains(column);
+        sensors().filter(is_asked).for_each(|column| reading.outcomes.failed(column, failure.clone()));
+    }
+}
+
+/// Waits until the kernel has woken a GPU for somebody else, then opens the driver.
+///
+/// # Errors
+/// The system has no thread left.
+pub(super) fn spawn_watch(period: Duration, stop: Arc<Stop>, messages: Sender<Message>) -> io::Result<()> {
+    let watch = move || {
+        while asleep::all_asleep(Path::new(asleep::DEVICES)) {
+            if stop.wait(period) {
+                return;
+            }
         }
-    }
-}
-
-fn processes(device: &Device<'_>) -> Result<Vec<Listed>, NvmlError> {
-    let processes = match device.running_compute_processes() {
-        // Drivers before 510.
-        Err(NvmlError::FailedToLoadSymbol(_)) => device.running_compute_processes_v2(),
-        other => other,
+        drop(messages.send(Message::Awake(driver::Driver::open_now())));
     };
-    let listed = |process: nvml_wrapper::struct_wrappers::device::ProcessInfo| Listed {
-        pid: i32::try_from(process.pid).unwrap_or(0),
-        bytes: match process.used_gpu_memory {
-            UsedGpuMemory::Used(bytes) => i64::try_from(bytes).ok(),
-            UsedGpuMemory::Unavailable => None,
-        },
-    };
-    Ok(processes?.into_iter().map(listed).collect())
-}
-
-/// All bits, also those that the bindings have no name for yet.
-pub(super) fn throttle_bits(device: &Device<'_>) -> Result<u64, NvmlError> {
-    match device.current_throttle_reasons_strict() {
-        Ok(reasons) => Ok(reasons.bits()),
-        Err(NvmlError::IncorrectBits(Bits::U64(bits))) => Ok(bits),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_gone(error: &NvmlError) -> bool {
-    matches!(error, NvmlError::GpuLost | NvmlError::ResetRequired)
-}
-
-fn failure(error: &NvmlError) -> Failure {
-    let state = match error {
-        NvmlError::NoPermission => CoverageState::Denied,
-        error if is_gone(error) => CoverageState::Lost,
-        _ => CoverageState::Unsupported,
-    };
-    Failure { state, reason: reason(error) }
+    thread::Builder::new().name("gpu-asleep".to_owned()).spawn(watch).map(drop)
 }
