@@ -28,7 +28,7 @@ Examples:
 #[allow(clippy::large_enum_variant, reason = "one is parsed a process")]
 pub(crate) enum Command {
     /// Run workloads several times and save raw traces.
-    Record(RecordArgs),
+    Record(Box<RecordArgs>),
     /// Turn traces into a bilingual report: HTML, Markdown and charts.
     Render(RenderArgs),
     /// Show what a folder of traces holds.
@@ -114,6 +114,29 @@ pub(crate) struct RecordArgs {
     /// Stop at the first run that fails, instead of going on with the others.
     #[arg(long)]
     pub(crate) fail_fast: bool,
+
+    /// Whether steps are read from the output of your command, where it does not write them to the file that
+    /// SHICE_STEPS names: progress bars of tqdm, Lightning and the Hugging Face Trainer, lines that count epochs,
+    /// DeepSpeed's timer. PYTHONUNBUFFERED=1 is set then.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub(crate) steps: Steps,
+
+    /// Read steps from lines that this regular expression fits, and no others. Its named groups say what numbers are:
+    /// step, total, epoch, loss, samples (done so far), phase.
+    #[arg(long, value_name = "REGEX", conflicts_with = "steps")]
+    pub(crate) step_pattern: Option<String>,
+
+    /// Keep the whole output of each run, as it is and with secrets that are in it. Else the last 200 lines of a failed
+    /// run are kept, masked.
+    #[arg(long)]
+    pub(crate) keep_output: bool,
+}
+
+/// Whether steps are read from the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Steps {
+    Auto,
+    Off,
 }
 
 #[derive(Debug, Args)]
@@ -231,6 +254,12 @@ mod tests {
         }
         assert!(parse(&["idle"]).is_err());
         assert!(parse(&["--env", "a", "idle", "--append", "--replace"]).is_err());
+    }
+
+    #[test]
+    fn a_step_pattern_is_no_use_where_steps_are_not_read() {
+        let words = ["shice", "record", "--env", "a", "--steps", "off", "--step-pattern", "x", "idle"];
+        assert!(Cli::try_parse_from(words).is_err());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use shice::record::child;
 use shice::record::plan::{Existing, Request};
 use shice::record::probe::gpu::GpuChoice;
 use shice::report::language::Language;
+use shice::trace::run::StepReading;
 
 use cli::{Cli, Command};
 
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
         Err(error) => return misused(&error, arguments.get(1).is_some_and(|first| first == "record")),
     };
     let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match command {
-        Command::Record(args) => (commands::record::run(args.into()), commands::record::exit_code),
+        Command::Record(args) => (commands::record::run((*args).into()), commands::record::exit_code),
         Command::Render(args) => (commands::render::run(&args.traces, &args.out), |_| ERROR),
         Command::Check(args) => (commands::check::run(args.json, &languages(args.lang)), |_| ERROR),
         Command::List(args) => (commands::list::run(&args.traces), |_| ERROR),
@@ -64,6 +65,14 @@ fn misused(error: &clap::Error, recording: bool) -> ExitCode {
     }
 }
 
+fn step_reading(steps: cli::Steps, pattern: Option<String>) -> StepReading {
+    match (steps, pattern) {
+        (cli::Steps::Off, _) => StepReading::Off,
+        (cli::Steps::Auto, Some(pattern)) => StepReading::Pattern { pattern },
+        (cli::Steps::Auto, None) => StepReading::Auto,
+    }
+}
+
 impl From<cli::RecordArgs> for Request {
     fn from(args: cli::RecordArgs) -> Self {
         Self {
@@ -90,6 +99,8 @@ impl From<cli::RecordArgs> for Request {
             },
             fail_fast: args.fail_fast,
             dry_run: args.dry_run,
+            step_reading: step_reading(args.steps, args.step_pattern),
+            keep_output: args.keep_output,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::summary::{ForeignProgram, Metric, Quantity};
+use crate::trace::StepSource;
 
 /// One number a metric, the windows of each quantity, and the busy share of each core.
 #[derive(Debug, Default)]
@@ -13,6 +14,10 @@ pub(super) struct Figures {
     pub(super) cores: BTreeMap<u32, f64>,
     /// What else ran, the heaviest first.
     pub(super) foreign: Vec<ForeignProgram>,
+    /// Where the figures of steps come from; none where there are no such figures.
+    pub(super) step_source: Option<StepSource>,
+    /// Which tool said what is kept as [`Metric::ReportedThroughput`].
+    pub(super) reported_by: Option<StepSource>,
 }
 
 impl Figures {

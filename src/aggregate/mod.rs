@@ -114,6 +114,8 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
         settings: record.settings.clone(),
         effective: record.effective.clone(),
         command: record.command.clone(),
+        set_variables: record.set_variables.clone(),
+        step_reading: record.step_reading.clone(),
         metrics: statistics::over_runs(&summaries),
         foreign: foreign_programs(&summaries),
         runs: summaries,
@@ -166,6 +168,8 @@ fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
         cpu: record.cpu,
         foreign: figures.foreign,
         values: figures.values,
+        step_source: figures.step_source,
+        reported_by: figures.reported_by,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Figures of the training loop, from what the workload told of its phases and steps.
+//! Figures of the training loop: from what the workload told of its phases and steps, and where it told no step, from
+//! what its output showed. One source a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,14 @@ use super::figures::Figures;
 use super::rows::each_row;
 use super::statistics::median;
 use super::summary::Metric;
+use crate::trace::StepSource;
 
+mod shown;
+
+use shown::Shown;
+
+/// Columns of a row, besides its time.
+const COLUMNS: usize = 11;
 /// Steps of each rank that are warm-up: the first builds kernels and caches, the second may still.
 const WARM_UP_STEPS: usize = 2;
 
@@ -53,7 +61,12 @@ struct TrainClock {
 /// # Errors
 /// The table cannot be read.
 pub(super) fn steps(table: LazyFrame, figures: &mut Figures) -> Result<()> {
-    let rows = read(table)?;
+    let Rows { told: rows, shown } = read(table)?;
+    if rows.iter().any(|row| !row.is_phase) {
+        figures.step_source = Some(StepSource::ShiceSteps);
+    } else {
+        shown::figures(&shown, figures);
+    }
     let told = rows.iter().any(|row| row.is_phase && row.is_train == Some(true));
     let (train_ns, steps) = train(&rows, told);
     if told {
@@ -61,37 +74,64 @@ pub(super) fn steps(table: LazyFrame, figures: &mut Figures) -> Result<()> {
         let last_ns = steps.iter().map(|step| step.end_ns).max();
         // The differences from epoch to epoch add up to the end of the last one.
         let epoch_ns = last_ns.filter(|_| !epochs.is_empty()).map(|last| last as f64 / epochs.len() as f64);
-        figures.set(Metric::TrainTime, Some(train_ns as f64 / 1e9));
+        // A phase that nothing ends has no known time.
+        figures.set(Metric::TrainTime, (train_ns > 0).then_some(train_ns as f64 / 1e9));
         figures.set(Metric::EpochTime, epoch_ns.map(|ns| ns / 1e9));
     }
     steady(&steps, figures);
     Ok(())
 }
 
-fn read(table: LazyFrame) -> Result<Vec<Row>> {
-    let columns = [
+/// What the workload told, and what its output showed; both in the order of time.
+#[derive(Default)]
+struct Rows {
+    told: Vec<Row>,
+    shown: Vec<Shown>,
+}
+
+fn read(table: LazyFrame) -> Result<Rows> {
+    let columns: [Expr; COLUMNS] = [
         col("kind").eq(lit("phase")),
         col("phase").eq(lit("train")),
         col("rank"),
         col("epoch"),
         col("samples"),
         col("data_wait_ns"),
+        source(),
+        col("series"),
+        col("step"),
+        col("samples_done"),
+        col("reported_samples_per_s"),
     ];
-    let mut rows = Vec::new();
-    each_row(table, ["t_ns"], columns, |[t_ns], [is_phase, is_train, rank, epoch, samples, data_wait_ns]| {
-        rows.push(Row {
-            t_ns,
-            is_phase: is_phase == Some(1.0),
-            is_train: is_train.map(|is_train| is_train == 1.0),
-            rank: rank.unwrap_or_default() as i64,
-            epoch: epoch.map(|epoch| epoch as i64),
-            samples,
-            data_wait_ns,
-        });
-    })?;
-    // Ranks write into one file, not quite in the order of their clocks.
-    rows.sort_by_key(|row| row.t_ns);
+    let mut rows = Rows::default();
+    each_row(table, ["t_ns"], columns, |[t_ns], values| rows.push(t_ns, values))?;
+    // Ranks write into one file, not quite in the order of their clocks; and there are two streams of output.
+    rows.told.sort_by_key(|row| row.t_ns);
+    rows.shown.sort_by_key(|row| row.t_ns);
     Ok(rows)
+}
+
+/// The source as its place in [`StepSource::ALL`]; null where an older trace has none.
+fn source() -> Expr {
+    let is_place = |place: usize| col("source").eq(lit(StepSource::ALL[place].word())).cast(DataType::Float64);
+    (1..StepSource::ALL.len()).fold(is_place(0) * lit(0.0), |sum, place| sum + is_place(place) * lit(place as f64))
+}
+
+impl Rows {
+    fn push(&mut self, t_ns: i64, values: [Option<f64>; COLUMNS]) {
+        let [is_phase, is_train, rank, epoch, samples, data_wait_ns, source, series, step, samples_done, reported] =
+            values;
+        let is_train = is_train.map(|is_train| is_train == 1.0);
+        let epoch = epoch.map(|epoch| epoch as i64);
+        let source = StepSource::ALL[source.unwrap_or_default() as usize];
+        if source == StepSource::ShiceSteps {
+            let (is_phase, rank) = (is_phase == Some(1.0), rank.unwrap_or_default() as i64);
+            self.told.push(Row { t_ns, is_phase, is_train, rank, epoch, samples, data_wait_ns });
+        } else {
+            let series = series.unwrap_or_default() as i64;
+            self.shown.push(Shown { t_ns, source, series, is_train, epoch, step, samples_done, reported });
+        }
+    }
 }
 
 /// Time of training, and its steps in the order of their ends.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::trace::run::{Coverage, CpuTotals, Limits, Outcome, RecorderCost};
+use crate::trace::StepSource;
+use crate::trace::run::{Coverage, CpuTotals, Limits, Outcome, RecorderCost, StepReading};
 
 /// A core counts as busy in a window of which it was busy for more than this share.
 pub const BUSY_CORE: f64 = 0.85;
@@ -50,6 +51,10 @@ pub struct CaseSummary {
     pub effective: BTreeMap<String, String>,
     /// As recorded, secrets masked.
     pub command: Vec<String>,
+    /// Variables that the recorder set for the command, besides `SHICE_STEPS`.
+    pub set_variables: BTreeMap<String, String>,
+    /// Whether steps were looked for in the output.
+    pub step_reading: Option<StepReading>,
     /// All runs, failed and incomplete ones too, in the order of their numbers.
     pub runs: Vec<RunSummary>,
     /// Statistics over the finished runs, in the order of [`Metric::ALL`]; metrics that no run measured are absent.
@@ -96,6 +101,10 @@ pub struct RunSummary {
     pub foreign: Vec<ForeignProgram>,
     /// One number a metric; what was not measured is absent.
     pub values: BTreeMap<Metric, f64>,
+    /// Where the figures of steps come from; none where there are no such figures.
+    pub step_source: Option<StepSource>,
+    /// Which tool said [`Metric::ReportedThroughput`].
+    pub reported_by: Option<StepSource>,
 }
 
 /// A metric over the finished runs of a case.
@@ -170,6 +179,7 @@ pub enum Unit {
     Ratio,
     Bytes,
     SamplesPerSecond,
+    StepsPerSecond,
     Count,
     Joule,
     Watt,
@@ -215,6 +225,17 @@ metrics! {
     StepTime = "step_time", Second;
     /// Share of the steps' time that was spent waiting for data, warm-up left out.
     DataWait = "data_wait", Ratio;
+    /// Median time of a step by what the output showed: the time between two numbers, over the steps between them.
+    /// Warm-up, and time in which a validation was shown, are left out.
+    ShownStepTime = "shown_step_time", Second;
+    /// Steps a second by what the output showed, over the same time.
+    ShownStepRate = "shown_step_rate", StepsPerSecond;
+    /// Samples a second by what the output showed, where it counts samples, over the same time.
+    ShownThroughput = "shown_throughput", SamplesPerSecond;
+    /// Time from one epoch to the next by what the output showed, validation and all else in it included.
+    ShownEpochTime = "shown_epoch_time", Second;
+    /// Samples a second as a tool in the run last said of itself.
+    ReportedThroughput = "reported_throughput", SamplesPerSecond;
     /// CPU time of the tree: the greatest of process clocks, rusage and the run's control group.
     CpuTime = "cpu_time", Second;
     /// CPU time over duration × effective CPU limit.
@@ -327,6 +348,16 @@ impl CaseSummary {
     /// The course of a quantity, where it was measured.
     pub fn course(&self, quantity: Quantity) -> Option<&Course> {
         self.courses.iter().find(|course| course.quantity == quantity)
+    }
+
+    /// Where figures of steps come from, over the runs; none where the workload told them itself.
+    pub fn shown_by(&self) -> BTreeSet<StepSource> {
+        self.runs.iter().filter_map(|run| run.step_source).filter(|source| *source != StepSource::ShiceSteps).collect()
+    }
+
+    /// Which tools said what is kept as [`Metric::ReportedThroughput`].
+    pub fn reported_by(&self) -> BTreeSet<StepSource> {
+        self.runs.iter().filter_map(|run| run.reported_by).collect()
     }
 
     /// Runs whose figures entered the statistics.

@@ -1,6 +1,7 @@
 //! The workload's root process: started stopped, watched, ended with all that it left behind, and waited for.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -11,6 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+
+use super::output::{self, Ours, Window};
 
 /// Hidden first argument by which this program starts a command: stop, wait to be continued, become the command.
 pub const SHIM: &str = "__start-stopped";
@@ -81,8 +84,11 @@ pub struct Spec {
 #[derive(Debug)]
 pub struct Child {
     pub pid: Pid,
-    pub stdout: Option<std::process::ChildStdout>,
-    pub stderr: Option<std::process::ChildStderr>,
+    /// What the command writes; taken by whoever reads it.
+    pub stdout: Option<File>,
+    pub stderr: Option<File>,
+    /// Of those that are pseudo-terminals.
+    windows: Vec<Window>,
 }
 
 impl Child {
@@ -95,11 +101,19 @@ impl Child {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("shice").arg(SHIM).arg(&spec.failure).arg(&spec.program).args(&spec.command);
         command.envs(spec.environment.iter().cloned()).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start another process of shice")?;
+        let [stdout, stderr] = [output::ends(Ours::Stdout)?, output::ends(Ours::Stderr)?];
+        command.stdin(Stdio::null()).stdout(stdout.child).stderr(stderr.child);
+        let child = command.spawn().context("cannot start another process of shice")?;
+        // With it go our own copies of the ends that the child writes to: else they would never end.
+        drop(command);
         let pid = Pid::from_raw(i32::try_from(child.id()).context("the process id is out of range")?);
         match waitpid(pid, Some(WaitPidFlag::WUNTRACED)).context("cannot wait for the started process")? {
-            WaitStatus::Stopped(..) => Ok(Self { pid, stdout: child.stdout.take(), stderr: child.stderr.take() }),
+            WaitStatus::Stopped(..) => Ok(Self {
+                pid,
+                stdout: Some(stdout.stream),
+                stderr: Some(stderr.stream),
+                windows: stdout.window.into_iter().chain(stderr.window).collect(),
+            }),
             status => Err(anyhow!("{} ended before it began ({status:?})", spec.program.display())),
         }
     }
@@ -110,6 +124,15 @@ impl Child {
     /// The signal could not be sent.
     pub fn resume(&self) -> Result<()> {
         kill(self.pid, Signal::SIGCONT).context("cannot start the stopped process")
+    }
+
+    /// Gives the command's pseudo-terminals the size of our terminal, and tells the command of it: only a terminal's own
+    /// session would be told by the kernel.
+    pub fn resize(&self) {
+        self.windows.iter().for_each(Window::follow);
+        if !self.windows.is_empty() {
+            let _ = killpg(self.pid, Signal::SIGWINCH);
+        }
     }
 
     /// Sends a signal to the process group and to `others`, which may have left it.

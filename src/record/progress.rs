@@ -1,16 +1,35 @@
 //! What the user sees while it records: a live line on a terminal, plain lines elsewhere. All on standard error.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::console::say;
+
+/// The live line stays away for so long after the command has written to the terminal.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// Shows one run at a time.
 #[derive(Clone, Debug)]
 pub struct Progress {
     bar: ProgressBar,
     live: bool,
+    screen: Arc<Mutex<Screen>>,
+}
+
+/// What the command has left on our terminal.
+#[derive(Debug)]
+struct Screen {
+    /// Whether its last line is ended. On one that is not, such as a progress bar, ours must not be drawn.
+    line_ended: bool,
+    written: Option<Instant>,
+}
+
+impl Screen {
+    fn is_free(&self) -> bool {
+        self.line_ended && self.written.is_none_or(|written| written.elapsed() >= QUIET)
+    }
 }
 
 /// Figures of the moment.
@@ -29,7 +48,8 @@ impl Progress {
             bar.set_style(style);
         }
         let live = !bar.is_hidden();
-        Self { bar, live }
+        let screen = Arc::new(Mutex::new(Screen { line_ended: true, written: None }));
+        Self { bar, live, screen }
     }
 
     /// Announces a run: `small-cnn device=cpu · run 2/3`.
@@ -43,7 +63,9 @@ impl Progress {
 
     /// Draws the live line.
     pub fn show(&self, elapsed: Duration, expected: Option<Duration>, now: &Live) {
-        if !self.live {
+        // Whoever holds the screen writes to it, and may have to wait for the terminal: sampling does not.
+        let Ok(screen) = self.screen.try_lock() else { return };
+        if !self.live || !screen.is_free() {
             return;
         }
         let mut line = format!("{:.0} s", elapsed.as_secs_f64());
@@ -58,22 +80,48 @@ impl Progress {
             line += &format!("  VRAM {:.0} MiB", mebibytes(bytes));
         }
         self.bar.set_message(line);
+        if self.bar.is_finished() {
+            self.bar.reset();
+        }
         self.bar.tick();
     }
 
     /// A line that stays.
     pub fn say(&self, line: &str) {
-        if self.live { self.bar.println(line) } else { say(line) }
+        let mut screen = self.screen();
+        self.take_away();
+        if self.live && !screen.line_ended {
+            say("");
+        }
+        screen.line_ended = true;
+        say(line);
     }
 
-    /// Writes foreign output without tearing the live line.
-    pub fn beside(&self, write: impl FnOnce()) {
-        if self.live { self.bar.suspend(write) } else { write() }
+    /// Writes output of the command, without tearing the live line where it goes to a terminal too.
+    pub fn beside(&self, on_terminal: bool, output: &[u8], write: impl FnOnce()) {
+        if !self.live || !on_terminal {
+            return write();
+        }
+        let mut screen = self.screen();
+        self.take_away();
+        write();
+        *screen = Screen { line_ended: output.ends_with(b"\n"), written: Some(Instant::now()) };
     }
 
     /// Takes the live line away.
     pub fn end(&self) {
-        self.bar.finish_and_clear();
+        let _screen = self.screen();
+        self.take_away();
+    }
+
+    fn take_away(&self) {
+        if !self.bar.is_finished() {
+            self.bar.finish_and_clear();
+        }
+    }
+
+    fn screen(&self) -> MutexGuard<'_, Screen> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One run: start the command, watch it, keep everything.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::clock;
 use super::cost::Used;
 use super::fingerprint::loaded::Loaded;
 use super::mask::Mask;
-use super::output::Streams;
+use super::output::{Kept, Streams};
 use super::plan::Case;
 use super::probe::foreign::ForeignProbe;
 use super::probe::gpu::Gpus;
@@ -27,8 +28,8 @@ use super::stop::Stop;
 use super::watch::{Span, Watch};
 use crate::trace::finish;
 use crate::trace::journal::Journal;
-use crate::trace::layout::{JOURNAL_FILE, STEPS_FILE};
-use crate::trace::run::{CpuTotals, Outcome, RunRecord};
+use crate::trace::layout::{JOURNAL_FILE, OUTPUT_FILE, STEPS_FILE};
+use crate::trace::run::{CpuTotals, Outcome, RunRecord, StepReading};
 
 /// Where the shim tells that the command could not be executed.
 const FAILURE_FILE: &str = "not-executed.txt";
@@ -43,6 +44,10 @@ pub struct Desk<'a> {
     pub cgroups: &'a Cgroups,
     pub mask: &'a Mask,
     pub gpus: &'a Gpus,
+    /// How steps are read from the output.
+    pub step_reading: &'a StepReading,
+    /// Whether the whole output is kept.
+    pub keep_output: bool,
     /// How long the last run of the case took.
     pub expected: Option<Duration>,
 }
@@ -53,11 +58,14 @@ pub struct Desk<'a> {
 /// The recording itself failed: a file could not be written, or the command could not be started.
 pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk<'_>) -> Result<()> {
     let journal = Journal::create(&folder.join(JOURNAL_FILE))?;
-    let mut steps = StepsReader::create(&folder.join(STEPS_FILE))?;
+    let mut steps = StepsReader::create(&folder.join(STEPS_FILE), desk.step_reading)?;
+    let kept = desk.keep_output.then(|| Kept::create(&folder.join(OUTPUT_FILE))).transpose()?;
+    let mut environment: Vec<(OsString, OsString)> = vec![(steps::VARIABLE.into(), steps.path().into())];
+    environment.extend(record.set_variables.iter().map(|(name, value)| (name.into(), value.into())));
     let spec = Spec {
         program: case.program.clone(),
         command: case.command.clone(),
-        environment: vec![(steps::VARIABLE.into(), steps.path().into())],
+        environment,
         failure: std::path::absolute(folder.join(FAILURE_FILE))?,
     };
     finish::write_record(folder, record)?;
@@ -65,7 +73,7 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
 
     let used_before = Used::so_far();
     let mut child = Child::start_stopped(&spec)?;
-    let streams = Streams::pass_on(&mut child, desk.progress);
+    let streams = Streams::pass_on(&mut child, desk.progress, kept, || steps.output_reader());
     let span = measure(&child, &journal, &mut steps, record, desk)?;
     let output = streams.close();
     if let Some(failure) = child::execution_failure(&spec.failure) {
@@ -74,13 +82,13 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
 
     record.cpu = cpu_totals(&span, used_before.as_ref());
     if record.outcome != Outcome::Finished {
-        record.output_tail = output.iter().map(|line| desk.mask.text(line)).collect();
+        record.output_tail = output.tail.iter().map(|line| desk.mask.text(line)).collect();
     }
     let (coverage, bad_lines) = steps.close(&journal);
     record.effective = desk.mask.values(steps.settings());
     record.coverage.push(coverage);
     record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
-    record.events.extend(bad_lines.into_iter().chain(journal.failure()));
+    record.events.extend(bad_lines.into_iter().chain(output.not_kept).chain(journal.failure()));
     record.recorder.journal_bytes = Some(journal.written_bytes());
     drop(journal);
     finish::finish(folder, record)

@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 /// The signals that a recorder listens to.
 #[derive(Debug)]
 pub struct Signals {
     stop: UnixStream,
     child: UnixStream,
+    resized: UnixStream,
     stop_requests: Cell<usize>,
 }
 
@@ -30,16 +31,26 @@ impl Signals {
         if !is_ignored(SIGHUP) {
             stopping.push(SIGHUP);
         }
-        Ok(Self { stop: receiver(&stopping)?, child: receiver(&[SIGCHLD])?, stop_requests: Cell::new(0) })
+        Ok(Self {
+            stop: receiver(&stopping)?,
+            child: receiver(&[SIGCHLD])?,
+            resized: receiver(&[SIGWINCH])?,
+            stop_requests: Cell::new(0),
+        })
     }
 
     /// Waits until a signal comes or the time is over.
     pub fn wait(&self, time: Duration) {
         let mut sockets =
-            [PollFd::new(self.stop.as_fd(), PollFlags::POLLIN), PollFd::new(self.child.as_fd(), PollFlags::POLLIN)];
+            [&self.stop, &self.child, &self.resized].map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN));
         // Interrupted or timed out: the caller looks at everything anyway.
         let _ = ppoll(&mut sockets, Some(TimeSpec::from_duration(time)), None);
         drain(&self.child);
+    }
+
+    /// Whether our terminal has changed its size since the last call.
+    pub fn was_resized(&self) -> bool {
+        drain(&self.resized) > 0
     }
 
     /// How many times the user has asked to stop so far.

@@ -1,25 +1,36 @@
 //! Follows the file that `SHICE_STEPS` names: phases, steps and effective settings that a workload tells of itself.
+//! Where it tells no step, steps are those that its output shows.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
 use super::clock::RunClock;
 use crate::trace::Journal;
-use crate::trace::run::{Coverage, CoverageState};
+use crate::trace::run::{Coverage, CoverageState, StepReading};
+use crate::trace::tables::Step;
 
 mod line;
+pub mod progress;
+mod reading;
 
 use line::Line;
+use progress::{Board, Formats, ProgressReader};
+pub use reading::{masked, variables};
 
 /// Name of the variable that tells a workload where to write.
 pub const VARIABLE: &str = "SHICE_STEPS";
 
 /// The line of the coverage ledger.
 const METRIC: &str = "step";
+/// What is to be known of steps that were read from the output.
+const PRINTED: &str = "the workload told no step itself: times are those of printing, and of a bar that is drawn now and then the steps between two drawings are averaged";
+const NO_TRAINING: &str =
+    "the workload told no step itself, and its output shows progress of other things than training";
 /// How far a time may lie outside the run: a workload may read its clock before it opens the file.
 const CLOCK_MARGIN_NS: i64 = 1_000_000_000;
 
@@ -35,14 +46,18 @@ pub struct StepsReader {
     /// Lines whose time is of another clock.
     foreign: u64,
     settings: BTreeMap<String, String>,
+    /// What the output shows; none where it is not read.
+    board: Option<Arc<Board>>,
+    /// Steps among the rows that the workload told itself, phases not counted.
+    told_steps: u64,
 }
 
 impl StepsReader {
-    /// Makes the empty file.
+    /// Makes the empty file, and says how the output is read.
     ///
     /// # Errors
-    /// Names the file that could not be made.
-    pub fn create(path: &Path) -> Result<Self> {
+    /// Names the file that could not be made, or what is wrong with the user's pattern.
+    pub fn create(path: &Path, reading: &StepReading) -> Result<Self> {
         let failed = || format!("cannot create {}", path.display());
         File::create_new(path).with_context(failed)?;
         let file = File::open(path).with_context(failed)?;
@@ -56,12 +71,19 @@ impl StepsReader {
             unreadable: 0,
             foreign: 0,
             settings: BTreeMap::new(),
+            board: Formats::of(reading)?.map(Board::new),
+            told_steps: 0,
         })
     }
 
     /// The file's absolute path: the workload may change its folder.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads one stream of the output; none where steps are not read from it.
+    pub fn output_reader(&self) -> Option<ProgressReader> {
+        self.board.as_ref().map(Board::reader)
     }
 
     /// Sets the clock by which times are told.
@@ -72,6 +94,7 @@ impl StepsReader {
     /// Moves what is new and whole into the journal.
     pub fn poll(&mut self, journal: &Journal) {
         let Some(clock) = self.clock else { return };
+        self.poll_output(clock, journal);
         // What cannot be read now is still there at the next look.
         if self.file.read_to_end(&mut self.rest).is_err() {
             return;
@@ -81,6 +104,17 @@ impl StepsReader {
         let whole = std::mem::replace(&mut self.rest, begun);
         for line in whole[..end].split(|byte| *byte == b'\n') {
             self.take(line, clock, journal);
+        }
+    }
+
+    /// Moves what the output has shown into the journal, until the workload tells of a step itself.
+    fn poll_output(&mut self, clock: RunClock, journal: &Journal) {
+        let Some(board) = &self.board else { return };
+        if self.told_steps > 0 {
+            return board.close();
+        }
+        for row in board.take() {
+            journal.append(Step { t_ns: clock.since_start(row.t_ns), ..row });
         }
     }
 
@@ -101,6 +135,7 @@ impl StepsReader {
         match step {
             Some(step) => {
                 self.steps += 1;
+                self.told_steps += u64::from(step.kind == "step");
                 journal.append(step);
             }
             None => self.foreign += 1,
@@ -112,9 +147,9 @@ impl StepsReader {
         &self.settings
     }
 
-    /// Takes what is left, a last line without its end too; then the ledger's line for `step`, and a sentence where
-    /// lines are left out.
-    pub fn close(&mut self, journal: &Journal) -> (Coverage, Option<String>) {
+    /// Takes what is left, a last line without its end too; then the ledger's line for `step`, and sentences where lines
+    /// are left out.
+    pub fn close(&mut self, journal: &Journal) -> (Coverage, Vec<String>) {
         self.poll(journal);
         let last = std::mem::take(&mut self.rest);
         match self.clock {
@@ -122,13 +157,43 @@ impl StepsReader {
             None if !last.is_empty() => self.unreadable += 1,
             None => {}
         }
+        if let Some(board) = &self.board {
+            board.close();
+        }
         let left_out = self.left_out();
-        let (state, reason) = match (&left_out, self.steps) {
-            (Some(why), _) => (CoverageState::Lost, why.clone()),
-            (None, 0) => (CoverageState::Unsupported, "the workload wrote no steps".to_owned()),
-            (None, _) => (CoverageState::Measured, String::new()),
+        let shown = self.shown().filter(|_| self.told_steps == 0);
+        let (source, state, reason) = match (&left_out, self.steps, shown) {
+            (Some(why), ..) => (VARIABLE.to_owned(), CoverageState::Lost, why.clone()),
+            (None, _, Some((source, reason))) => (source, CoverageState::Measured, reason.to_owned()),
+            (None, 0, _) => (VARIABLE.to_owned(), CoverageState::Unsupported, self.nothing().to_owned()),
+            (None, ..) => (VARIABLE.to_owned(), CoverageState::Measured, String::new()),
         };
-        (Coverage { metric: METRIC.to_owned(), state, source: VARIABLE.to_owned(), reason }, left_out)
+        let events = left_out.into_iter().chain(self.too_many()).collect();
+        (Coverage { metric: METRIC.to_owned(), state, source, reason }, events)
+    }
+
+    /// `output (tqdm)`, where the output showed steps, and what is to be known of them.
+    fn shown(&self) -> Option<(String, &'static str)> {
+        let board = self.board.as_ref().filter(|board| board.shows_anything())?;
+        let words: Vec<&str> = board.sources().iter().map(|source| source.word()).collect();
+        Some(match words.as_slice() {
+            [] => ("output".to_owned(), NO_TRAINING),
+            words => (format!("output ({})", words.join(", ")), PRINTED),
+        })
+    }
+
+    fn nothing(&self) -> &'static str {
+        match self.board {
+            Some(_) => "the workload wrote no steps, and none were found in its output",
+            None => "the workload wrote no steps",
+        }
+    }
+
+    fn too_many(&self) -> Option<String> {
+        let dropped = self.board.as_ref().map_or(0, |board| board.dropped());
+        (dropped > 0 && self.told_steps == 0).then(|| {
+            format!("the output showed progress too often or of too many kinds: {dropped} readings are left out")
+        })
     }
 
     /// Which lines are left out and what to do about it; nothing if none are.
@@ -157,81 +222,4 @@ fn since_start(t_ns: i64, clock: RunClock) -> Option<i64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::clock::monotonic_ns;
-    use std::io::Write;
-
-    /// A started reader, its file open for writing, and a journal, all in one folder.
-    fn bench() -> (tempfile::TempDir, Journal, StepsReader, File) {
-        let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::create(&folder.path().join("journal.jsonl")).unwrap();
-        let mut reader = StepsReader::create(&folder.path().join("steps.jsonl")).unwrap();
-        reader.start(RunClock::start());
-        let file = File::options().append(true).open(reader.path()).unwrap();
-        (folder, journal, reader, file)
-    }
-
-    #[test]
-    fn lines_written_in_pieces_are_taken_when_whole() {
-        let (_folder, journal, mut reader, mut file) = bench();
-        let now = monotonic_ns();
-        write!(file, "{{\"kind\":\"setting\",\"name\":\"threads\",\"value\":2}}\n{{\"kind\":\"step\",\"t_ns\":{now},")
-            .unwrap();
-        reader.poll(&journal);
-        assert_eq!((reader.steps, reader.settings()["threads"].as_str()), (0, "2"));
-        write!(file, "\"samples\":64}}\nnot json\n\n{{\"kind\":\"phase\",\"t_ns\":{now},\"phase\":\"train\"}}")
-            .unwrap();
-        reader.poll(&journal);
-        assert_eq!((reader.steps, reader.unreadable), (1, 1));
-        let (coverage, event) = reader.close(&journal);
-        assert_eq!((reader.steps, coverage.state), (2, CoverageState::Lost));
-        assert!(coverage.reason.contains("1 line") && event.unwrap().contains("1 could not be read"));
-    }
-
-    #[test]
-    fn odd_values_of_python_do_not_cost_the_step() {
-        let (folder, journal, mut reader, mut file) = bench();
-        let now = monotonic_ns();
-        for rest in [
-            "\"loss\":NaN",
-            "\"loss\": -Infinity, \"phase\": \"NaN \\\" Infinity\"",
-            "\"samples\":64.0,\"step\":1e3,\"loss\":1",
-            "\"samples\":NaN,\"other\":[NaN]",
-        ] {
-            writeln!(file, "{{\"kind\":\"step\",\"t_ns\":{now},{rest}}}").unwrap();
-        }
-        writeln!(file, "{{\"kind\":\"step\",\"t_ns\":{now}.0}}").unwrap();
-        let (coverage, event) = reader.close(&journal);
-        assert_eq!((reader.steps, coverage.state, event), (5, CoverageState::Measured, None));
-        drop(journal);
-        let written = std::fs::read_to_string(folder.path().join("journal.jsonl")).unwrap();
-        assert!(written.contains("NaN \\\" Infinity") && written.contains("1000"), "{written}");
-    }
-
-    #[test]
-    fn a_time_of_another_clock_is_left_out_and_the_right_clock_is_named() {
-        let (_folder, journal, mut reader, mut file) = bench();
-        let now = monotonic_ns();
-        let wrong = [0, i64::MIN, i64::MAX, 1_790_000_000_000_000_000, now + 60_000_000_000, now - 60_000_000_000];
-        for t_ns in wrong.into_iter().chain([now, now + 500_000_000, now - 500_000_000]) {
-            writeln!(file, "{{\"kind\":\"phase\",\"t_ns\":{t_ns},\"phase\":\"train\"}}").unwrap();
-        }
-        let (coverage, event) = reader.close(&journal);
-        assert_eq!((reader.steps, reader.foreign, coverage.state), (3, 6, CoverageState::Lost));
-        assert!(event.unwrap().contains("6 told a time outside the run (t_ns is CLOCK_MONOTONIC"));
-    }
-
-    #[test]
-    fn numbers_that_are_no_integers_and_a_torn_last_line_are_counted() {
-        let (_folder, journal, mut reader, mut file) = bench();
-        let now = monotonic_ns();
-        write!(
-            file,
-            "{{\"kind\":\"step\",\"t_ns\":{now},\"samples\":1.5}}\n{{\"kind\":\"step\",\"t_ns\":1e30}}\n{{\"kind\":"
-        )
-        .unwrap();
-        let (coverage, _) = reader.close(&journal);
-        assert_eq!((reader.steps, reader.unreadable, coverage.state), (0, 3, CoverageState::Lost));
-    }
-}
+mod tests;

@@ -185,6 +185,9 @@ impl<'a> Watch<'a> {
                 return Some(outcome);
             }
             self.heed_stop_requests();
+            if self.desk.signals.was_resized() {
+                self.child.resize();
+            }
             // A process in uninterruptible sleep cannot be waited for without end.
             if self.killed.is_some_and(|killed| killed.elapsed() >= GRACE) {
                 return None;

@@ -178,6 +178,8 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
         name,
         workload: workload.to_owned(),
         effective: BTreeMap::new(),
+        set_variables: BTreeMap::new(),
+        step_reading: None,
         command: ["shice-workloads", workload].map(str::to_owned).to_vec(),
         runs: (1..).zip(outcomes).map(|(number, outcome)| run(number, *outcome)).collect(),
         settings,
@@ -219,6 +221,8 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
         } else {
             BTreeMap::new()
         },
+        step_source: None,
+        reported_by: None,
     }
 }
 

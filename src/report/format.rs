@@ -27,7 +27,7 @@ impl Scale {
             Unit::Joule => prefix(size, &[(1e6, " MJ"), (1e3, " kJ"), (1.0, " J")]),
             Unit::Watt => prefix(size, &[(1e3, " kW"), (1.0, " W")]),
             Unit::Ratio => (100.0, "%"),
-            Unit::SamplesPerSecond => (1.0, "/s"),
+            Unit::SamplesPerSecond | Unit::StepsPerSecond => (1.0, "/s"),
             Unit::Celsius => (1.0, " °C"),
             Unit::Count => (1.0, ""),
         };

@@ -2,7 +2,9 @@
 
 use super::fixture;
 use super::*;
-use crate::aggregate::summary::{CoreUsage, Course, Point, Quantity};
+use crate::aggregate::summary::{CoreUsage, Course, Metric, MetricSummary, Point, Quantity};
+use crate::trace::StepSource;
+use crate::trace::run::StepReading;
 
 fn markdown(summary: &EnvironmentSummary, language: Language) -> String {
     write_environment(summary, language).unwrap().markdown
@@ -57,6 +59,52 @@ fn hostile_names_stay_text_in_markdown() {
             .take_while(|line| line.starts_with('|'))
             .collect();
         assert!(table.len() > 5 && table.iter().all(|row| cells(row) == 3), "{table:#?}");
+    }
+}
+
+#[test]
+fn figures_read_from_the_output_say_so_wherever_they_stand() {
+    let mut summary = fixture::cpu_only();
+    let case = &mut summary.cases[1];
+    case.metrics.retain(|figure| figure.metric != Metric::Throughput);
+    let shown = [Metric::ShownStepTime, Metric::ShownStepRate, Metric::ReportedThroughput];
+    case.metrics.extend(shown.map(|metric| MetricSummary { metric, n: 3, mean: 8.0, min: 7.0, max: 9.0, ci95: None }));
+    case.runs.iter_mut().for_each(|run| {
+        run.step_source = Some(StepSource::Tqdm);
+        run.reported_by = Some(StepSource::Trainer);
+        run.values.insert(Metric::ShownStepRate, 8.0);
+    });
+    case.command = vec!["python".to_owned(), "train.py".to_owned()];
+    case.set_variables.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
+    case.step_reading = Some(StepReading::Pattern { pattern: r"it (?P<step>\d+)".to_owned() });
+    for (language, right) in [
+        (
+            Language::English,
+            [
+                "step throughput as its output shows it 8.00/s",
+                "| Throughput as its output shows it (steps) | 8.00/s",
+                "read from its output (tqdm progress bars)",
+                "comes from the Hugging Face Trainer’s log; the recorder did not measure it",
+                "--step-pattern 'it (?P<step>\\d+)'",
+                "PYTHONUNBUFFERED=1 python train.py",
+            ],
+        ),
+        (
+            Language::Chinese,
+            [
+                "步数吞吐量（读自输出）8.00/s",
+                "| 吞吐量（步，读自输出） | 8.00/s",
+                "读自其输出（tqdm 进度条）",
+                "来自 Hugging Face Trainer 的日志，并非由记录程序测得",
+                "--step-pattern 'it (?P<step>\\d+)'",
+                "PYTHONUNBUFFERED=1 python train.py",
+            ],
+        ),
+    ] {
+        let markdown = markdown(&summary, language);
+        for part in right {
+            assert!(markdown.contains(part), "{part}: {markdown}");
+        }
     }
 }
 

@@ -8,6 +8,8 @@ pub const RUN_FILE: &str = "run.json";
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 /// What the workload appends to while it runs; the recorder moves it into the journal.
 pub const STEPS_FILE: &str = "steps.jsonl";
+/// The whole output of the command, where the user asked to keep it.
+pub const OUTPUT_FILE: &str = "output.log";
 /// Keeps room on the disk for the record of a run that fills it.
 pub const RESERVE_FILE: &str = ".reserve";
 pub const LOCK_FILE: &str = ".lock";

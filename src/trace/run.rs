@@ -31,6 +31,12 @@ pub struct RunRecord {
     pub effective: BTreeMap<String, String>,
     /// The command that was run, with secrets masked.
     pub command: Vec<String>,
+    /// Variables that the recorder set for the command, besides `SHICE_STEPS`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set_variables: BTreeMap<String, String>,
+    /// Whether steps were looked for in the command's output; null where they never are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_reading: Option<StepReading>,
     /// Number of the repeat, from 1.
     pub run: u32,
     /// Number of the machine within the run.
@@ -104,6 +110,19 @@ pub struct RunRecord {
     /// What went wrong in recording, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
+}
+
+/// Whether and how steps are looked for in a command's output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+pub enum StepReading {
+    /// Progress bars and lines of well-known spellings.
+    Auto,
+    Off,
+    /// Lines that a regular expression of the user's fits, and no others.
+    Pattern {
+        pattern: String,
+    },
 }
 
 /// How a run ended.

@@ -234,20 +234,22 @@ tables! {
         processes: i64,
     }
 
-    /// What a workload told of itself through `SHICE_STEPS`: phases and optimiser steps, at their ends.
+    /// What a workload told of itself through `SHICE_STEPS`: phases and optimiser steps, at their ends. Where it told no
+    /// step, what was read from its output instead, at the time at which it was printed.
     step: Step, StepBuffer {
         /// End of the phase or step, nanoseconds since the run's start, CLOCK_MONOTONIC.
         t_ns: i64,
         /// `phase` (a phase begins) or `step` (a step ended).
         kind: String,
         ;
-        /// Name of the phase that begins, or that the step belongs to.
+        /// Name of the phase that begins, or that the step belongs to; of what was read from the output, `train`, `eval` or
+        /// `other` where the line says so.
         phase: String,
         /// Rank of the process in a distributed run.
         rank: i64,
-        /// Epoch, from 0.
+        /// Epoch, from 0; as printed where it was read from the output.
         epoch: i64,
-        /// Step within the run, from 0.
+        /// Step within the run, from 0; as printed where it was read from the output: steps done, often within the epoch.
         step: i64,
         /// Samples that this rank processed in the step.
         samples: i64,
@@ -255,6 +257,17 @@ tables! {
         data_wait_ns: i64,
         /// Loss, where the workload read it anyway.
         loss: f64,
+        /// Where the row comes from: `shice_steps`, or read from the output: `tqdm`, `lightning`, `trainer`, `epoch`,
+        /// `deepspeed`, `pattern`. Null in older traces, which know only the first.
+        source: String,
+        /// Number of the progress bar, or of the kind of line, that showed it; a run may show several.
+        series: i64,
+        /// Steps that there will be in all, as printed.
+        steps_total: i64,
+        /// Samples done so far, as printed; counted anew in each epoch where the program does so.
+        samples_done: i64,
+        /// What the tool that printed the line says of its own rate.
+        reported_samples_per_s: f64,
     }
 }
 

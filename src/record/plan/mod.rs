@@ -27,6 +27,8 @@ use order::Slot;
 use wish::{EnvironmentWish, Wish, check_environment};
 
 use super::probe::gpu::GpuChoice;
+use super::steps::progress::check_pattern;
+use crate::trace::run::StepReading;
 
 /// Gives a spread worth comparing.
 const DEFAULT_REPEATS: u32 = 5;
@@ -57,6 +59,10 @@ pub struct Request {
     pub fail_fast: bool,
     /// Tell what would be done, and do nothing.
     pub dry_run: bool,
+    /// How steps are read from the output of the user's own commands.
+    pub step_reading: StepReading,
+    /// Whether the whole output of each run is kept.
+    pub keep_output: bool,
 }
 
 /// What becomes of runs that a case has already.
@@ -82,6 +88,9 @@ pub struct Plan {
     pub existing: Existing,
     /// Stop at the first run that does not finish.
     pub fail_fast: bool,
+    /// How steps are read from the output of the user's own commands.
+    pub step_reading: StepReading,
+    pub keep_output: bool,
 }
 
 /// What will be recorded of one environment.
@@ -103,6 +112,7 @@ impl Plan {
             Some(file) => suite::read(file)?,
             None => words::wish(&request)?,
         };
+        check_step_reading(&request.step_reading, &wish)?;
         let environments = environments(request.environment.as_deref(), &wish)?;
         check_devices(&wish, &environments)?;
         let target = |environment: &EnvironmentWish| {
@@ -117,6 +127,8 @@ impl Plan {
             out: request.out,
             existing: request.existing,
             fail_fast: request.fail_fast,
+            step_reading: request.step_reading,
+            keep_output: request.keep_output,
         })
     }
 
@@ -129,6 +141,16 @@ impl Plan {
     pub fn runs(&self) -> usize {
         let cases: usize = self.targets.iter().map(|target| target.cases.len()).sum();
         cases.saturating_mul(self.repeats as usize)
+    }
+
+    /// Whether a case's output may be read for steps: the shipped workloads tell theirs.
+    pub fn reads_output_of(&self, case: &Case) -> bool {
+        !shipped::is_shipped(&case.workload)
+    }
+
+    /// How steps are read from the output of a case.
+    pub fn step_reading_of(&self, case: &Case) -> &StepReading {
+        if self.reads_output_of(case) { &self.step_reading } else { &StepReading::Off }
     }
 
     pub fn case(&self, slot: Slot) -> &Case {
@@ -152,6 +174,17 @@ fn environments(name: Option<&str>, wish: &Wish) -> Result<Vec<EnvironmentWish>>
     match wish.environments.iter().find(|environment| environment.name == name) {
         Some(environment) => Ok(vec![environment.clone()]),
         None => bail!("--env {name:?}: the suite has no environment of that name; {}", hint(name, &known)),
+    }
+}
+
+/// How steps are read must have something to be read from, and a pattern must be one.
+fn check_step_reading(reading: &StepReading, wish: &Wish) -> Result<()> {
+    if *reading != StepReading::Auto && wish.cases.iter().all(|case| case.command.is_none()) {
+        bail!("--steps and --step-pattern are for a command of your own; the shipped workloads tell their steps");
+    }
+    match reading {
+        StepReading::Pattern { pattern } => check_pattern(pattern),
+        StepReading::Auto | StepReading::Off => Ok(()),
     }
 }
 
@@ -187,6 +220,8 @@ mod tests {
             existing: Existing::Refuse,
             fail_fast: false,
             dry_run: false,
+            step_reading: StepReading::Auto,
+            keep_output: false,
         }
     }
 
@@ -214,7 +249,7 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_has_its_own_sentence() {
         type Change = fn(&mut Request);
-        let wrong: [(Change, &str); 14] = [
+        let wrong: [(Change, &str); 15] = [
             (|request| request.environment = None, "no environment is named"),
             (|request| request.environment = Some(" ".into()), "--env is empty"),
             (|request| request.environment = Some("a\nb".into()), "control character"),
@@ -225,6 +260,10 @@ mod tests {
             (|request| request.workloads = vec!["idle".into()], "shipped workload"),
             (|request| request.workloads = vec!["w a=1".into()], "is no name"),
             (|request| request.workloads.clear(), "needs one name"),
+            (
+                |request| request.step_reading = StepReading::Pattern { pattern: "(".into() },
+                "--step-pattern \"(\" is no regular expression: unclosed group",
+            ),
             (|request| request.settings[0].0 = "hf-token".into(), "--set hf-token: this looks like a secret"),
             (|request| request.settings[0].1 = "https://me:pw@host".into(), "--set threads: the value looks like"),
             (|request| request.command = vec!["no-such-command-anywhere".into()], "cannot find the command"),

@@ -24,6 +24,7 @@ use super::plan::{Existing, Plan};
 use super::progress::Progress;
 use super::run::{Desk, PROC, record_run};
 use super::signals::Signals;
+use super::steps;
 use crate::trace::check::Check;
 use crate::trace::run::{CpuTotals, Groups, Outcome, RecorderCost, RunRecord};
 use crate::trace::version::SCHEMA_VERSION;
@@ -177,6 +178,8 @@ impl Session<'_> {
             cgroups: &self.ground.cgroups,
             mask: &self.ground.mask,
             gpus: &self.ground.gpus,
+            step_reading: self.plan.step_reading_of(case),
+            keep_output: self.plan.keep_output,
             expected,
         };
         if let Err(error) = record_run(&place.node, case, &mut record, desk) {
@@ -235,6 +238,11 @@ impl Session<'_> {
             settings: case.settings.clone(),
             effective: Default::default(),
             command: self.ground.mask.command(&case.command),
+            set_variables: steps::variables(self.plan.step_reading_of(case)),
+            step_reading: self
+                .plan
+                .reads_output_of(case)
+                .then(|| steps::masked(&self.plan.step_reading, &self.ground.mask)),
             run,
             node: 0,
             session_unix_ns: self.began_unix_ns,

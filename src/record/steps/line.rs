@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::trace::StepSource;
 use crate::trace::tables::Step;
 
 /// What a workload tells in one line.
@@ -61,7 +62,7 @@ impl PhaseLine {
     /// The table's row.
     pub(super) fn at(self, t_ns: i64) -> Step {
         let rank = self.rank.map(|rank| rank.0);
-        Step { t_ns, kind: "phase".into(), phase: Some(self.phase), rank, ..Step::default() }
+        Step { kind: "phase".into(), phase: Some(self.phase), rank, ..told(t_ns) }
     }
 }
 
@@ -70,7 +71,6 @@ impl StepLine {
     pub(super) fn at(self, t_ns: i64) -> Step {
         let whole = |number: Option<Whole>| number.map(|number| number.0);
         Step {
-            t_ns,
             kind: "step".into(),
             phase: self.phase,
             rank: whole(self.rank),
@@ -79,8 +79,14 @@ impl StepLine {
             samples: whole(self.samples),
             data_wait_ns: whole(self.data_wait_ns),
             loss: self.loss,
+            ..told(t_ns)
         }
     }
+}
+
+/// A row that the workload itself told.
+fn told(t_ns: i64) -> Step {
+    Step { t_ns, source: Some(StepSource::ShiceSteps.word().into()), ..Step::default() }
 }
 
 /// Writes null for the numbers that Python's `json.dumps` writes though JSON has none of them.

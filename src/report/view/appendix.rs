@@ -9,14 +9,16 @@ use crate::aggregate::summary::{CaseSummary, LeftOut, Metric, RunSummary};
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::format::{self, ABSENT, Scale};
-use crate::trace::run::{Coverage, CoverageState, Outcome, RecorderCost};
+use crate::trace::run::{Coverage, CoverageState, Outcome, RecorderCost, StepReading};
 
-const RUN_COLUMNS: [Metric; 7] = [
+const RUN_COLUMNS: [Metric; 9] = [
     Metric::Duration,
     Metric::CpuTime,
     Metric::CpuUsage,
     Metric::MemorySumOfPeaks,
     Metric::Throughput,
+    Metric::ShownThroughput,
+    Metric::ShownStepRate,
     Metric::GpuUtilisation,
     Metric::GpuMemoryPeak,
 ];
@@ -106,7 +108,7 @@ fn case_runs(context: &Context<'_>, case: &CaseSummary) -> Result<CaseRuns> {
         cpu: cpu_table(context, case)?,
         notes: case.runs.iter().map(|run| note(context, run)).filter_map(Result::transpose).collect::<Result<_>>()?,
         reproduce: escape::block(&reproduce(&context.summary.name, case), "sh"),
-        command: escape::block(&method::command(&case.command), "sh"),
+        command: escape::block(&command(case), "sh"),
     })
 }
 
@@ -215,6 +217,12 @@ fn cost(case: &CaseSummary) -> Cost {
     }
 }
 
+/// The command that was run, after the variables that were set for it.
+fn command(case: &CaseSummary) -> String {
+    let variables = case.set_variables.iter().map(|(name, value)| format!("{name}={} ", escape::shell(value)));
+    variables.chain([method::command(&case.command)]).collect()
+}
+
 /// The `shice record` line that records the case again.
 fn reproduce(environment: &str, case: &CaseSummary) -> String {
     let mut words = vec!["shice".to_owned(), "record".to_owned(), format!("--env={environment}")];
@@ -228,6 +236,11 @@ fn reproduce(environment: &str, case: &CaseSummary) -> String {
     words.extend(["--repeats".to_owned(), case.runs.len().to_string()]);
     if let Some(run) = case.runs.first().filter(|run| run.interval_ns != DEFAULT_INTERVAL_NS) {
         words.extend(["--interval".to_owned(), format!("{}ms", format::plain(run.interval_ns as f64 / 1e6))]);
+    }
+    match &case.step_reading {
+        Some(StepReading::Off) => words.extend(["--steps", "off"].map(str::to_owned)),
+        Some(StepReading::Pattern { pattern }) => words.extend(["--step-pattern".to_owned(), pattern.clone()]),
+        Some(StepReading::Auto) | None => {}
     }
     if case.command.first().is_some_and(|program| program == SHIPPED_PROGRAM) {
         words.push(case.workload.clone());

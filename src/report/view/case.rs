@@ -1,5 +1,7 @@
 //! The results of one case: figures, charts, findings.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use serde::Serialize;
 
@@ -10,6 +12,7 @@ use crate::report::chart::Chart;
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::format::{ABSENT, Scale};
+use crate::trace::StepSource;
 use crate::trace::run::CoverageState;
 
 #[derive(Clone, Debug, Serialize)]
@@ -20,6 +23,10 @@ pub(super) struct CaseView {
     runs: usize,
     finished: usize,
     figures: Vec<Figure>,
+    /// What in the output the figures of steps were read from; absent where the workload told them itself.
+    shown_by: Option<String>,
+    /// Which tool stated a rate of its own.
+    reported_by: Option<String>,
     charts: Vec<ChartView>,
     findings: Vec<FindingView>,
 }
@@ -70,12 +77,21 @@ pub(super) fn build_all(
             runs: case.runs.len(),
             finished: case.finished(),
             figures: case.metrics.iter().map(|figure| row(context, figure)).collect::<Result<_>>()?,
+            shown_by: sources(context, case.shown_by())?,
+            reported_by: sources(context, case.reported_by())?,
             charts: charts.iter().map(view).collect(),
             findings: finding::build(context, case)?,
         });
         drawn.extend(charts);
     }
     Ok(views)
+}
+
+/// Sources in words.
+fn sources(context: &Context<'_>, sources: BTreeSet<StepSource>) -> Result<Option<String>> {
+    let words = sources.into_iter().map(|source| context.words.get(&format!("step_source.{}", source.word())));
+    let words = words.map(|words| words.map(str::to_owned)).collect::<Result<Vec<_>>>()?;
+    if words.is_empty() { Ok(None) } else { context.words.list(&words).map(Some) }
 }
 
 fn row(context: &Context<'_>, figure: &MetricSummary) -> Result<Figure> {

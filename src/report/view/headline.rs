@@ -9,11 +9,13 @@ use crate::report::context::Context;
 use crate::report::escape;
 
 /// What a sentence, and the site's index, name of a case where it was measured.
-const FIGURES: [Metric; 6] = [
+const FIGURES: [Metric; 8] = [
     Metric::Duration,
     Metric::CpuUsage,
     Metric::MemorySumOfPeaks,
     Metric::Throughput,
+    Metric::ShownThroughput,
+    Metric::ShownStepRate,
     Metric::GpuUtilisation,
     Metric::GpuMemoryPeak,
 ];
