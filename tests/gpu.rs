@@ -112,6 +112,23 @@ impl Recorded {
         summarise(&Trace::open(&self.folder.path().join("out")).unwrap().environments[0]).unwrap()
     }
 
+    /// The report's Markdown, English and Chinese.
+    fn report(&self) -> [String; 2] {
+        let site = self.folder.path().join("site");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shice"));
+        assert!(
+            command
+                .arg("render")
+                .arg(self.folder.path().join("out"))
+                .arg("--out")
+                .arg(&site)
+                .status()
+                .unwrap()
+                .success()
+        );
+        ["en.md", "zh.md"].map(|name| std::fs::read_to_string(site.join("x").join(name)).unwrap())
+    }
+
     fn coverage(&self, metric: &str) -> &Coverage {
         let lines = &self.run.record.coverage;
         lines.iter().find(|line| line.metric == metric).unwrap_or_else(|| panic!("no {metric} in {lines:#?}"))
@@ -266,11 +283,7 @@ fn a_gpu_is_chosen_by_its_index_its_uuid_or_its_address() {
     for (scene, gpu, expected) in [
         ("two", "0,2", "--gpu 2: there is no such GPU; there are 0 (Stand-in 100, 00000000:65:00.0, GPU-5ec2e700"),
         ("two", "GPU-5ec2e7", "--gpu GPU-5ec2e7 fits more than one GPU"),
-        (
-            "mismatch",
-            "0",
-            "no GPU can be recorded here: the NVIDIA kernel module and library are of different versions",
-        ),
+        ("init-18", "0", "no GPU can be recorded here: the NVIDIA kernel module and library are of different versions"),
     ] {
         let output = command(folder.path(), scene, "true", &["--gpu", gpu]).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
@@ -469,7 +482,7 @@ fn an_energy_counter_that_steps_back_is_null_and_said_so() {
 fn a_machine_without_a_gpu_gets_one_line_that_says_why() {
     for (scene, variables, reason) in [
         ("one", [("SHICE_NVML_LIBRARY", "/no/such/library.so")].as_slice(), "no NVIDIA driver library"),
-        ("mismatch", &[], "different versions"),
+        ("init-18", &[], "different versions"),
         ("silent", &[], "no sensor of any GPU gave a value"),
     ] {
         let recorded = record(scene, variables);
@@ -498,4 +511,63 @@ fn a_driver_that_takes_seconds_still_gives_every_figure_its_turn() {
         assert_eq!(recorded.coverage(&format!("gpu.{name}")).state, CoverageState::Measured, "{name}");
     }
     assert!(recorded.run.record.duration_ns.unwrap() < 14_000_000_000);
+}
+
+#[test]
+fn the_report_tells_whose_memory_it_was_and_what_held_the_clocks_down() {
+    let [english, chinese] = record_for("3.2", "two", &[], &[]).report();
+    for expected in [
+        "GPU 1 (not used by the run)",
+        "| GPU utilisation (GPUs that the run did not use) | 25.0% |",
+        "| GPU memory before the run | 3.00 GiB |",
+        "| Peak GPU memory (whole device) | 3.00 GiB |",
+        "| Peak GPU memory (this run) | 2.00 GiB |",
+        "| Peak GPU memory (other processes) | 1.25 GiB |",
+        "| GPU power (mean) | 50.00 W |",
+        "| GPU power (instantaneous, peak) | 60.00 W |",
+        "| Clocks held down by the power limit (of time) | 100.0% |",
+        "| Clocks held down by heat (of time) | 0.0% |",
+        "**Caution**: Other processes held GPU memory: up to 1.25 GiB",
+        "**Caution**: The power limit held GPU clocks down 100.0% of the time",
+        "GPU 0, whole device: highest point of the mean 3.00 GiB",
+        "GPU 0, this run: highest point of the mean 2.00 GiB",
+    ] {
+        assert!(english.contains(expected), "no {expected:?} in {english}");
+    }
+    for expected in [
+        "GPU 1（本次运行未使用）",
+        "| GPU 利用率（本次运行未使用的 GPU） | 25.0% |",
+        "| 显存：运行前 | 3.00 GiB |",
+        "| 显存峰值（本次运行） | 2.00 GiB |",
+        "| GPU 功率（平均） | 50.00 W |",
+        "| GPU 瞬时功率峰值 | 60.00 W |",
+        "**注意**：有其他进程占用显存：在本次运行所用的 GPU 上最多占 1.25 GiB",
+        "**注意**：GPU 因功耗上限降频的时间占 100.0%",
+        "GPU 0 本次运行：均值曲线最高点 2.00 GiB",
+    ] {
+        assert!(chinese.contains(expected), "no {expected:?} in {chinese}");
+    }
+}
+
+#[test]
+fn the_report_of_a_divided_gpu_shows_its_instances() {
+    let [english, chinese] = record_for("3.2", "mig", &[], &[]).report();
+    assert!(english.contains("divided by MIG into 1g.20gb, 20.00 GiB, 3g.20gb, 20.00 GiB"), "{english}");
+    assert!(english.contains("GPU 0, MIG instance 2: highest point of the mean 2.00 GiB"), "{english}");
+    assert!(english.contains("not available under MIG"), "{english}");
+    assert!(chinese.contains("已由 MIG 划分为 1g.20gb，20.00 GiB、3g.20gb，20.00 GiB"), "{chinese}");
+    assert!(chinese.contains("GPU 0 的 MIG 实例 2"), "{chinese}");
+}
+
+#[test]
+fn a_driver_that_cannot_be_used_stops_no_run_and_hands_on_its_exit_code() {
+    // Uninitialised, invalid, no permission, not loaded, interrupts, insufficient power, reset required, unknown.
+    for code in [1, 2, 4, 9, 11, 8, 16, 999] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = command(folder.path(), &format!("init-{code}"), "exit 3", &[]).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{code}: {}", String::from_utf8_lossy(&output.stderr));
+        let trace = Trace::open(&folder.path().join("out")).unwrap();
+        let line = trace.environments[0].runs[0].record.coverage.iter().find(|line| line.metric == "gpu").unwrap();
+        assert!(line.state == CoverageState::Unsupported && !line.reason.is_empty(), "{line:?}");
+    }
 }

@@ -323,15 +323,18 @@ metrics! {
 }
 
 impl CaseSummary {
-    /// Whether the workload told that it used a GPU, or, where it told nothing, one was used. A device that was asked
-    /// for is no device that was used.
+    /// Whether the workload told that it used a GPU, or, where it told nothing, one was used: by its processes as the
+    /// driver lists them, else by what the GPUs did. A device that was asked for is no device that was used.
     pub fn uses_gpu(&self) -> bool {
         match self.effective.get("device").map(String::as_str) {
             Some(device) if device != "auto" => device.starts_with("cuda"),
-            _ => self
-                .metric(Metric::GpuMemoryOwnPeak)
-                .or(self.metric(Metric::GpuUtilisation))
-                .is_some_and(|figure| figure.max > 0.0),
+            _ => match &self.gpus_used {
+                Some(used) => !used.is_empty(),
+                None => self
+                    .metric(Metric::GpuMemoryOwnPeak)
+                    .or(self.metric(Metric::GpuUtilisation))
+                    .is_some_and(|figure| figure.max > 0.0),
+            },
         }
     }
 

@@ -15,7 +15,7 @@
  *   energy-back   the energy counter steps back
  *   slow          each sensor takes 2 s
  *   strangers     the processes are those of another pid namespace
- *   mismatch      library and kernel module differ
+ *   init-N        the library cannot be used, for reason N (18: library and kernel module differ)
  *   silent        nothing is supported
  * SHICE_TEST_NVML_PID     a file that holds the pid of a process to be listed with 2 GiB of GPU memory
  * SHICE_TEST_NVML_LOADED  a file that is made when this library is loaded
@@ -31,7 +31,7 @@
 
 enum {
     SUCCESS = 0, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15,
-    LIB_RM_VERSION_MISMATCH = 18, NEWER_THAN_BINDINGS = 777, UNKNOWN = 999
+    NEWER_THAN_BINDINGS = 777, UNKNOWN = 999
 };
 enum { CLOCK_SM = 1 };
 enum { SAMPLES_OF_GPU = 1, SAMPLES_OF_MEMORY = 2, UNSIGNED_INT = 1, POWER_INSTANT = 186 };
@@ -106,7 +106,12 @@ static int sensor(const uintptr_t *gpu) {
 /* What only a whole GPU has. */
 static int whole(const uintptr_t *gpu) { return is_instance(gpu) ? NOT_SUPPORTED : sensor(gpu); }
 
-int nvmlInit_v2(void) { elapsed(); return has("mismatch") ? LIB_RM_VERSION_MISMATCH : SUCCESS; }
+int nvmlInit_v2(void) {
+    const char *scene = getenv("SHICE_TEST_NVML"), *refusal = scene ? strstr(scene, "init-") : NULL;
+    elapsed();
+    return refusal ? atoi(refusal + strlen("init-")) : SUCCESS;
+}
+
 int nvmlShutdown(void) { return SUCCESS; }
 int nvmlSystemGetDriverVersion(char *text, uint32_t length) { snprintf(text, length, "580.82.07"); return SUCCESS; }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return SUCCESS; }

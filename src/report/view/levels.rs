@@ -8,7 +8,7 @@ use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::format::ABSENT;
 
-const COLUMNS: [Metric; 9] = [
+const COLUMNS: [Metric; 10] = [
     Metric::Duration,
     Metric::CpuUsage,
     Metric::HostCpu,
@@ -17,6 +17,7 @@ const COLUMNS: [Metric; 9] = [
     Metric::ForeignCpu,
     Metric::GpuUtilisation,
     Metric::GpuMemoryPeak,
+    Metric::GpuMemoryOthersPeak,
     Metric::GpuEnergy,
 ];
 

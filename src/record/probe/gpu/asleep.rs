@@ -48,11 +48,11 @@ pub(super) fn is_asleep(devices: &Path, address: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A list of devices: address, vendor, class, and power status where the kernel manages it.
-    fn devices(list: &[(&str, &str, &str, Option<&str>)]) -> tempfile::TempDir {
+    pub(in super::super) fn devices(list: &[(&str, &str, &str, Option<&str>)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (address, vendor, class, status) in list {
             let device = folder.path().join(address);

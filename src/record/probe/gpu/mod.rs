@@ -19,6 +19,7 @@ mod sensors;
 mod session;
 mod visible;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ use crate::trace::run::{Coverage, GpuRef};
 
 /// Drivers refresh their sensors no faster; closer readings would show the same sample again.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+/// They keep their own samples for some seconds only.
+const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 /// How long the start and the end of a run wait for the driver.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -97,7 +100,7 @@ impl GpuProbe {
             gpus: Vec::new(),
             choice: Vec::new(),
             cuda: None,
-            period: interval.max(SHORTEST_PERIOD),
+            period: interval.clamp(SHORTEST_PERIOD, LONGEST_PERIOD),
             messages,
             sender: Some(sender),
             early: Vec::new(),
@@ -137,7 +140,9 @@ impl GpuProbe {
     fn watch_sleep(&mut self) {
         let Some(sender) = self.sender.clone() else { return };
         self.choice.push(ledger::absent(asleep::REASON));
-        if let Err(error) = sensors::spawn_watch(self.period, Arc::clone(&self.stop), sender) {
+        if let Err(error) =
+            sensors::spawn_watch(Path::new(asleep::DEVICES), self.period, Arc::clone(&self.stop), sender)
+        {
             self.events.push(format!("GPUs that wake are not recorded: no thread ({error})"));
         }
     }

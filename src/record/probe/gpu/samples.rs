@@ -36,6 +36,9 @@ pub(super) struct SampleBuffer {
     placed_ns: i64,
     /// When a new one was seen, CLOCK_MONOTONIC; `None` before the first.
     fresh_ns: Option<i64>,
+    /// Whether to look at all that the driver keeps, because nothing comes after what was seen: at first, and after a
+    /// silence, which is a driver that stopped or a wall clock that was set back.
+    anew: bool,
 }
 
 /// Both clocks at one moment.
@@ -53,7 +56,7 @@ impl Now {
 
 impl SampleBuffer {
     pub(super) fn new(kind: Sampling) -> Self {
-        Self { kind, seen_us: None, placed_ns: i64::MIN, fresh_ns: None }
+        Self { kind, seen_us: None, placed_ns: i64::MIN, fresh_ns: None, anew: true }
     }
 
     /// Whether the driver has given no new sample for so long that it must be asked in another way.
@@ -67,14 +70,16 @@ impl SampleBuffer {
     /// # Errors
     /// The driver's.
     pub(super) fn take(&mut self, device: &Device<'_>, now: Now) -> Result<Vec<Sample>, NvmlError> {
-        let after = self.seen_us.filter(|_| !self.is_stale(now));
+        let after = self.seen_us.filter(|_| !self.anew);
         let told: Vec<(u64, SampleValue)> = match device.samples(self.kind, after) {
             Ok(samples) => samples.into_iter().map(|sample| (sample.timestamp, sample.value)).collect(),
             // Nothing new.
             Err(NvmlError::NotFound) => Vec::new(),
             Err(error) => return Err(error),
         };
-        Ok(self.accept(&told, after, now))
+        let new = self.accept(&told, after, now);
+        self.anew = self.is_stale(now);
+        Ok(new)
     }
 
     fn accept(&mut self, told: &[(u64, SampleValue)], after: Option<u64>, now: Now) -> Vec<Sample> {
@@ -150,6 +155,22 @@ mod tests {
         assert_eq!(new, [(10_000, 0.3), (10_200, 0.4)]);
         assert!(buffer.accept(&[], buffer.seen_us, now(10.3)).is_empty());
         assert!(!buffer.is_stale(now(11.7)) && buffer.is_stale(now(11.8)));
+        // A reading that comes late finds what was sampled meanwhile.
+        assert_eq!(buffer.accept(&told(&[(11.0, 1), (12.0, 2), (13.0, 3)]), buffer.seen_us, now(13.1)).len(), 3);
+    }
+
+    #[test]
+    fn a_driver_that_has_stopped_to_sample_stays_stale_until_it_begins_again() {
+        let mut buffer = SampleBuffer::new(Sampling::GpuUtilization);
+        let kept = told(&[(9.6, 10), (9.8, 20)]);
+        buffer.accept(&kept, None, now(10.0));
+        for seconds in [12.0, 14.0] {
+            // Asked for all that it keeps, it shows the same again.
+            assert!(buffer.accept(&kept, None, now(seconds)).is_empty());
+            assert!(buffer.is_stale(now(seconds)));
+        }
+        buffer.accept(&told(&[(14.9, 20)]), None, now(15.0));
+        assert!(!buffer.is_stale(now(15.0)));
     }
 
     #[test]

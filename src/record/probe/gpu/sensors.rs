@@ -123,13 +123,19 @@ impl Reader {
     }
 }
 
-/// Waits until the kernel has woken a GPU for somebody else, then opens the driver.
+/// Waits until the kernel has woken a GPU of its list for somebody else, then opens the driver.
 ///
 /// # Errors
 /// The system has no thread left.
-pub(super) fn spawn_watch(period: Duration, stop: Arc<Stop>, messages: Sender<Message>) -> io::Result<()> {
+pub(super) fn spawn_watch(
+    devices: &Path,
+    period: Duration,
+    stop: Arc<Stop>,
+    messages: Sender<Message>,
+) -> io::Result<()> {
+    let devices = devices.to_owned();
     let watch = move || {
-        while asleep::all_asleep(Path::new(asleep::DEVICES)) {
+        while asleep::all_asleep(&devices) {
             if stop.wait(period) {
                 return;
             }
@@ -137,4 +143,31 @@ pub(super) fn spawn_watch(period: Duration, stop: Arc<Stop>, messages: Sender<Me
         drop(messages.send(Message::Awake(driver::Driver::open_now())));
     };
     thread::Builder::new().name("gpu-asleep".to_owned()).spawn(watch).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn the_driver_is_opened_when_somebody_else_has_woken_the_gpu_and_not_before() {
+        let laptop = asleep::tests::devices(&[("0000:01:00.0", "0x10de", "0x030000", Some("suspended"))]);
+        let (sender, messages) = mpsc::channel();
+        spawn_watch(laptop.path(), Duration::from_millis(1), Arc::default(), sender).unwrap();
+        assert!(messages.recv_timeout(Duration::from_millis(50)).is_err());
+        std::fs::write(laptop.path().join("0000:01:00.0/power/runtime_status"), "active\n").unwrap();
+        assert!(matches!(messages.recv_timeout(Duration::from_secs(60)), Ok(Message::Awake(_))));
+    }
+
+    #[test]
+    fn a_run_that_ends_before_the_gpu_wakes_ends_the_watch() {
+        let laptop = asleep::tests::devices(&[("0000:01:00.0", "0x10de", "0x030000", Some("suspended"))]);
+        let (sender, messages) = mpsc::channel();
+        let stop = Arc::<Stop>::default();
+        spawn_watch(laptop.path(), Duration::from_secs(60), Arc::clone(&stop), sender).unwrap();
+        stop.ask();
+        assert_eq!(messages.recv_timeout(Duration::from_secs(60)).err(), Some(mpsc::RecvTimeoutError::Disconnected));
+    }
 }

@@ -132,3 +132,20 @@ fn hidden(driver: &Driver, recorded: &[GpuRef], by: &str) -> Option<Coverage> {
 fn remark(source: &str, reason: String) -> Coverage {
     Coverage { metric: "gpu.gpu".to_owned(), state: CoverageState::Measured, source: source.to_owned(), reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeping_gpu_is_not_woken_unless_it_is_named_and_nothing_is_opened_that_nobody_wants() {
+        let laptop = asleep::tests::devices(&[("0000:01:00.0", "0x10de", "0x030000", Some("suspended"))]);
+        let opened = |choice: GpuChoice| Opened::of(&choice, laptop.path());
+        assert!(matches!(opened(GpuChoice::Visible), Opened::Asleep));
+        assert!(matches!(opened(GpuChoice::Off), Opened::Absent(reason) if reason.contains("--no-gpu")));
+        assert!(!matches!(opened(GpuChoice::Listed(vec!["0".to_owned()])), Opened::Asleep));
+        let gpus = Gpus { choice: GpuChoice::Visible, opened: Opened::Asleep };
+        assert!(gpus.are_left_alone() && gpus.driver().is_none() && !gpus.wakes());
+        assert!(gpus.driver_or_reason().unwrap_err().contains("asleep"));
+    }
+}
