@@ -10,6 +10,7 @@ mod figures;
 mod foreign;
 mod gpu;
 mod host;
+mod loaded;
 mod memory;
 mod processes;
 mod readings;
@@ -56,7 +57,6 @@ pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
     let records = || kept().map(|run| &run.record);
     let fingerprints: BTreeSet<String> =
         records().map(|record| serde_json::to_string(&record.fingerprint)).collect::<Result<_, _>>()?;
-    let libraries: BTreeSet<&String> = records().flat_map(|record| record.libraries.keys()).collect();
     let coverage: Vec<Coverage> = kept().flat_map(coverage::of_run).collect();
     Ok(EnvironmentSummary {
         name: environment.name.clone(),
@@ -64,7 +64,8 @@ pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
         fingerprint: newest.record.fingerprint.clone(),
         fingerprints: fingerprints.len(),
         limits: newest.record.limits,
-        libraries: libraries.into_iter().cloned().collect(),
+        loaded: loaded::loaded(records()),
+        checks: loaded::checks(&records().collect::<Vec<_>>()),
         coverage: coverage::merge(coverage.iter()),
         left_out: left_out.iter().map(|damaged| as_left_out(environment, damaged)).collect(),
         cases,
@@ -256,7 +257,7 @@ mod tests {
         let summary = summarise(&recorded.environment).unwrap();
         let cases: Vec<_> = summary.cases.iter().map(|case| (case.slug.as_str(), case.runs.len())).collect();
         assert_eq!(cases, [("b", 2), ("a", 1)]);
-        assert_eq!(summary.libraries, ["lib1.so", "lib2.so", "libc.so"]);
+        assert_eq!(summary.loaded.libraries.keys().collect::<Vec<_>>(), ["lib1.so", "lib2.so", "libc.so"]);
         assert_eq!((summary.fingerprints, &summary.fingerprint["os"]), (2, &"b".into()));
     }
 

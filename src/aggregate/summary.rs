@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::trace::StepSource;
+use crate::trace::check::{Check, CheckState};
 use crate::trace::run::{Coverage, CpuTotals, Limits, Outcome, RecorderCost, StepReading};
 
 /// A core counts as busy in a window of which it was busy for more than this share.
@@ -22,14 +23,40 @@ pub struct EnvironmentSummary {
     /// Number of different stable fingerprints among the runs: 1 where all ran on the same thing.
     pub fingerprints: usize,
     pub limits: Limits,
-    /// Libraries found loaded in any run, sorted.
-    pub libraries: Vec<String>,
+    /// What was loaded in any run.
+    pub loaded: LoadedSummary,
+    /// As found before the newest run that tells; empty where none does.
+    pub checks: Vec<CheckSummary>,
     /// One entry a metric and state, merged over all runs, sorted.
     pub coverage: Vec<Coverage>,
     /// Runs that could not be read.
     pub left_out: Vec<LeftOut>,
     /// In the order in which they were first recorded.
     pub cases: Vec<CaseSummary>,
+}
+
+/// Names with all values that they had in any run; without a value where nobody told one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadedSummary {
+    /// File names of libraries, and their versions.
+    pub libraries: BTreeMap<String, BTreeSet<String>>,
+    /// Components, and their versions.
+    pub software: BTreeMap<String, BTreeSet<String>>,
+    /// Python packages, and their versions.
+    pub packages: BTreeMap<String, BTreeSet<String>>,
+    /// Environment variables that matter.
+    pub variables: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// A readiness check over the runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckSummary {
+    /// As found before the newest run.
+    pub check: Check,
+    /// Runs that have it.
+    pub runs: usize,
+    /// How many of these found it in which other state.
+    pub others: BTreeMap<CheckState, usize>,
 }
 
 /// A run that is in no figure, because it cannot be read.

@@ -34,6 +34,28 @@ pub(crate) fn sign(state: CheckState) -> &'static str {
     }
 }
 
+/// Key of a state's name in the catalogues.
+pub(crate) fn key(state: CheckState) -> &'static str {
+    match state {
+        CheckState::Ok => "check.state.ok",
+        CheckState::Warning => "check.state.warning",
+        CheckState::Failed => "check.state.failed",
+        CheckState::Unknown => "check.state.unknown",
+    }
+}
+
+/// Joins checks that follow each other and say the same of what could not be found out, such as all that a machine
+/// without GPU has to say of GPUs.
+pub(crate) fn grouped(words: &Words, checks: &[Told]) -> Result<Vec<Told>> {
+    let same = |a: &Told, b: &Told| a.state == CheckState::Unknown && b.state == a.state && a.text == b.text;
+    let join = |group: &[Told]| -> Result<Option<Told>> {
+        let titles: Vec<String> = group.iter().map(|told| told.title.clone()).collect();
+        let title = words.list(&titles)?;
+        Ok(group.first().map(|first| Told { title, ..first.clone() }))
+    };
+    checks.chunk_by(same).map(join).filter_map(Result::transpose).collect()
+}
+
 /// Puts a check into words. One that this program does not know keeps its own name and cause: it is another version's.
 pub(crate) fn tell(words: &Words, check: &Check) -> Result<Told> {
     let values: BTreeMap<&String, String> =
@@ -83,8 +105,8 @@ struct Counts {
 pub fn terminal(checks: &[Check], language: Language, coloured: bool) -> Result<String> {
     let words = Words::of(language)?;
     let mut text = format!("{}\n\n", words.get("check.heading")?);
-    for check in checks {
-        let told = tell(&words, check)?;
+    let told = checks.iter().map(|check| tell(&words, check)).collect::<Result<Vec<_>>>()?;
+    for told in grouped(&words, &told)? {
         // The dash is as wide as one letter, the signs are as wide as two.
         let (sign, gap) = (
             sign(told.state),

@@ -1,14 +1,16 @@
 //! Environments made by hand for the tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::PI;
 
 use serde_json::json;
 
 use crate::aggregate::summary::{
-    CaseSummary, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut, Metric, MetricSummary, Point,
-    Quantity, RunSummary,
+    CaseSummary, CheckSummary, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut, LoadedSummary, Metric,
+    MetricSummary, Point, Quantity, RunSummary,
 };
+use crate::record::checks;
+use crate::trace::check::{Check, CheckState};
 use crate::trace::layout::slug;
 use crate::trace::run::{Coverage, CoverageState, CpuTotals, Limits, Outcome, RecorderCost, case_name};
 
@@ -117,6 +119,8 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
     cnn.runs[0].values.insert(Metric::ForeignCpu, 0.12);
     cnn.gpus_used = Some([0].into());
     let mut summary = environment("CUDA v2.8 镜像", vec![cnn]);
+    summary.loaded = loaded_on_gpu();
+    summary.checks = checks_on_gpu();
     let gpu = json!([{"compute_capability": "8.9", "memory_total_bytes": 25_757_220_864_i64, "name": "NVIDIA GeForce RTX 4090", "pcie_generation_max": 4, "pcie_width_max": 16, "power_limit_mw": 450_000}]);
     summary.fingerprint.insert("gpus".to_owned(), gpu);
     summary.coverage = vec![covered("gpu", CoverageState::Measured, "NVML", "")];
@@ -125,6 +129,41 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
         reason: "environment=x/case=small-cnn/run=2/node=0/run.json is damaged or no JSON".to_owned(),
     }];
     summary
+}
+
+/// What a Python program on a GPU has loaded.
+fn loaded_on_gpu() -> LoadedSummary {
+    let map = |pairs: &[(&str, &[&str])]| {
+        let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+        pairs.iter().map(|(name, found)| ((*name).to_owned(), values(found))).collect()
+    };
+    LoadedSummary {
+        libraries: map(&[("libcudart.so.12", &["12.8.90"]), ("libtorch_cpu.so", &["2.8.0+cu128"])]),
+        software: map(&[
+            ("cuda_runtime", &["12.8.90"]),
+            ("cudnn", &["9.10.2.21"]),
+            ("nccl", &["2.27.3"]),
+            ("openblas", &[]),
+            ("openmp", &["libgomp"]),
+            ("package_index", &["pypi.tuna.tsinghua.edu.cn"]),
+            ("python", &["3.12.3"]),
+            ("torch", &["2.8.0+cu128"]),
+            ("torch_cuda", &["12.8"]),
+        ]),
+        packages: map(&[("numpy", &["2.4.6"]), ("six", &["1.17.0"]), ("torch", &["2.8.0+cu128", "2.9.0"])]),
+        variables: map(&[("OMP_NUM_THREADS", &["8"])]),
+    }
+}
+
+/// Two of three sessions found that /dev/shm was Docker's default; the newest one did not.
+fn checks_on_gpu() -> Vec<CheckSummary> {
+    let mut facts = checks::fixture::with_gpu();
+    facts.quota_cores = Some(4.0);
+    let summary = |check: Check| {
+        let others = if check.name == "shm" { BTreeMap::from([(CheckState::Failed, 2)]) } else { BTreeMap::new() };
+        CheckSummary { check, runs: 3, others }
+    };
+    checks::judge(&facts).into_iter().map(summary).collect()
 }
 
 /// Names and texts that try to break out of where they stand.
@@ -137,7 +176,16 @@ pub(crate) fn hostile() -> EnvironmentSummary {
     own.courses = vec![course(Quantity::RunCpu, 5, 1, |_| 0.5, 0.0)];
     let mut summary = environment(evil, vec![own]);
     summary.fingerprint.insert(evil.to_owned(), json!(evil));
-    summary.libraries = vec![evil.to_owned()];
+    let names = BTreeMap::from([(evil.to_owned(), BTreeSet::from([evil.to_owned()]))]);
+    summary.loaded =
+        LoadedSummary { libraries: names.clone(), software: names.clone(), packages: names.clone(), variables: names };
+    let check = Check {
+        name: evil.to_owned(),
+        state: CheckState::Failed,
+        cause: evil.to_owned(),
+        values: BTreeMap::from([(evil.to_owned(), json!(evil))]),
+    };
+    summary.checks = vec![CheckSummary { check, runs: 2, others: BTreeMap::from([(CheckState::Ok, 1)]) }];
     summary.coverage = vec![covered(evil, CoverageState::Denied, evil, evil)];
     summary.left_out = vec![LeftOut { run: evil.to_owned(), reason: evil.to_owned() }];
     summary
@@ -159,7 +207,11 @@ fn environment(name: &str, cases: Vec<CaseSummary>) -> EnvironmentSummary {
         ]),
         fingerprints: 1,
         limits: Limits { cores_online: 8, cpu_cores: 4.0, memory_total_bytes: 32 << 30, memory_bytes: 16 << 30 },
-        libraries: vec!["libgomp.so.1".to_owned(), "libtorch_cpu.so".to_owned()],
+        loaded: LoadedSummary {
+            libraries: ["libgomp.so.1", "libtorch_cpu.so"].map(|name| (name.to_owned(), BTreeSet::new())).into(),
+            ..LoadedSummary::default()
+        },
+        checks: Vec::new(),
         coverage: vec![
             covered("gpu", CoverageState::Unsupported, "NVML", "libnvidia-ml.so.1 cannot be loaded"),
             covered("host", CoverageState::Measured, "/proc/stat", ""),

@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use super::chart::Chart;
 use super::context::Context;
-use super::{escape, format};
-use crate::aggregate::summary::EnvironmentSummary;
+use super::escape;
 
 mod appendix;
 mod case;
 mod charts;
+mod environment;
 mod finding;
 mod foreign;
 mod headline;
@@ -19,6 +19,7 @@ mod method;
 
 use appendix::Appendix;
 use case::CaseView;
+use environment::{Limits, Readiness};
 use foreign::Surplus;
 pub(crate) use headline::key_figures;
 use levels::Table;
@@ -34,6 +35,8 @@ pub(crate) struct ReportView {
     name: String,
     components: Vec<Row>,
     limits: Limits,
+    /// Whether the environment was ready; absent where no run tells.
+    readiness: Option<Readiness>,
     method: Method,
     gpu: Vec<CaseView>,
     /// Why there is no GPU section, as the ledger has it.
@@ -64,16 +67,6 @@ struct Row {
     value: String,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Limits {
-    cores: String,
-    cores_online: String,
-    memory: String,
-    memory_total: String,
-    /// Number of different machines or software states; absent where all runs had one.
-    fingerprints: Option<String>,
-}
-
 /// A case in one sentence, and what has to be known before it is used.
 #[derive(Clone, Debug, Serialize)]
 struct CaseSentence {
@@ -95,8 +88,9 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         title: context.words.fill("title", &Row { label: String::new(), value: escape::text(&summary.name) })?,
         headline: headline::of_environment(context)?,
         name: escape::text(&summary.name),
-        components: components(context)?,
-        limits: limits(summary),
+        components: environment::components(context)?,
+        limits: environment::limits(summary),
+        readiness: environment::readiness(context)?,
         method: method::build(context)?,
         no_gpu: case::no_gpu_reasons(context),
         gpu: case::build_all(context, &on_gpu, section.gpu, &mut charts)?,
@@ -113,48 +107,4 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
 fn sections(levels: bool) -> Sections {
     let summary = if levels { 6 } else { 5 };
     Sections { environment: 1, method: 2, gpu: 3, cpu: 4, levels: 5, summary, appendix: summary + 1 }
-}
-
-/// The component table: the fingerprint, without the limits, which have a sentence of their own.
-fn components(context: &Context<'_>) -> Result<Vec<Row>> {
-    const LIMITS: [&str; 4] = ["cores_online", "cpu_limit_cores", "memory_limit_bytes", "memory_total_bytes"];
-    let mut rows = Vec::new();
-    for (key, value) in &context.summary.fingerprint {
-        if !LIMITS.contains(&key.as_str()) {
-            let label = context.words.find(&format!("component.{key}"));
-            rows.push(Row {
-                label: label.map_or_else(|| escape::code_cell(key), str::to_owned),
-                value: context.component(key, value)?,
-            });
-        }
-    }
-    // In the order of the catalogue's keys a page would begin with the architecture; readers look for the system first.
-    const FIRST: [&str; 4] = ["os", "kernel", "architecture", "cpu_model"];
-    let place = |row: &Row| {
-        FIRST
-            .iter()
-            .position(|key| context.words.find(&format!("component.{key}")) == Some(row.label.as_str()))
-            .unwrap_or(FIRST.len())
-    };
-    rows.sort_by_key(place);
-    if !context.summary.libraries.is_empty() {
-        let libraries: Vec<String> =
-            context.summary.libraries.iter().map(|library| escape::code_cell(library)).collect();
-        rows.push(Row {
-            label: context.words.get("component.libraries")?.to_owned(),
-            value: context.words.list(&libraries)?,
-        });
-    }
-    Ok(rows)
-}
-
-fn limits(summary: &EnvironmentSummary) -> Limits {
-    let limits = summary.limits;
-    Limits {
-        cores: format::plain(limits.cpu_cores),
-        cores_online: limits.cores_online.to_string(),
-        memory: format::bytes(limits.memory_bytes),
-        memory_total: format::bytes(limits.memory_total_bytes),
-        fingerprints: (summary.fingerprints > 1).then(|| summary.fingerprints.to_string()),
-    }
 }
