@@ -67,7 +67,8 @@ pub(crate) const RULES: &[Rule] = &[
     rule("gpu_memory_others", Measure::Of(Metric::GpuMemoryOthersPeak), Some(256.0 * 1024.0 * 1024.0), None)
         .caution()
         .seen_in("gpu-memory"),
-    rule("gpu_power_capped", Measure::Of(Metric::GpuPowerCapped), Some(0.10), None).caution(),
+    // Under load many GPUs run at their power limit: that explains times, but is no fault.
+    rule("gpu_power_capped", Measure::Of(Metric::GpuPowerCapped), Some(0.10), None),
     rule("gpu_heat_capped", Measure::Of(Metric::GpuHeatCapped), Some(0.01), None).caution(),
     rule("gpu_hardware_slowdown", Measure::Of(Metric::GpuHardwareSlowdown), Some(0.05), None).caution(),
     rule("gpu_ecc_uncorrected", Measure::Of(Metric::GpuEccUncorrected), Some(1.0), None).caution(),

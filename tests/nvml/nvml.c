@@ -38,8 +38,8 @@ enum { SAMPLES_OF_GPU = 1, SAMPLES_OF_MEMORY = 2, UNSIGNED_INT = 1, POWER_INSTAN
 enum { CORRECTED = 0 };
 /* Readings of GPU 1 after which the scene `lost` takes it away, and `back` gives it back. */
 enum { READINGS_UNTIL_LOST = 4, READINGS_UNTIL_BACK = 8 };
-/* The driver's own samples: one each 50 ms of wall-clock time, as many as a second holds. */
-enum { SAMPLE_PERIOD_US = 50000, SAMPLES_KEPT = 20 };
+/* The driver's own samples: one each 50 ms of wall-clock time, as many as 10 s hold. */
+enum { SAMPLE_PERIOD_US = 50000, SAMPLES_KEPT = 200 };
 
 #define GIB (1ULL << 30)
 #define INSTANCES 10

@@ -9,6 +9,7 @@ pub mod driver;
 pub mod glance;
 pub mod inventory;
 mod ledger;
+mod mapping;
 mod memory;
 mod own;
 mod processes;
@@ -27,12 +28,14 @@ use std::time::{Duration, Instant};
 pub use self::choice::GpuChoice;
 use self::driver::Driver;
 use self::ledger::Ledger;
+use self::mapping::Mapping;
 use self::reading::Reading;
 use self::recorded::{Family, Recorded};
 use self::sensors::Reader;
 pub use self::session::Gpus;
 use self::session::Opened;
 use crate::record::clock::RunClock;
+use crate::record::run::PROC;
 use crate::record::stop::Stop;
 use crate::trace::Journal;
 use crate::trace::run::{Coverage, GpuRef};
@@ -57,7 +60,7 @@ pub struct GpuProbe {
     gpus: Vec<Recorded>,
     /// What is to be said of the choice of GPUs.
     choice: Vec<Coverage>,
-    cuda: Option<Vec<GpuRef>>,
+    mapping: Mapping,
     period: Duration,
     messages: Receiver<Message>,
     /// For threads that begin later; `None` where none will.
@@ -99,7 +102,7 @@ impl GpuProbe {
             session: gpus.clone(),
             gpus: Vec::new(),
             choice: Vec::new(),
-            cuda: None,
+            mapping: Mapping::default(),
             period: interval.clamp(SHORTEST_PERIOD, LONGEST_PERIOD),
             messages,
             sender: Some(sender),
@@ -121,7 +124,7 @@ impl GpuProbe {
     fn read_all(&mut self, driver: &Driver) {
         let selection = self.session.select(driver);
         self.choice.extend(selection.remarks);
-        self.cuda = selection.cuda;
+        self.mapping = Mapping::new(&driver.gpus, selection.cuda);
         // The channel ends when the last thread does.
         let Some(sender) = self.sender.take() else { return };
         for gpu in selection.gpus {
@@ -188,6 +191,11 @@ impl GpuProbe {
     fn write(&mut self, reading: Reading, clock: &RunClock, journal: &Journal) {
         if let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.gpu == reading.gpu) {
             self.events.extend(gpu.take(reading, clock, &mut self.family, journal));
+            if let Some(pid) = gpu.newly_used_by.take() {
+                // A process that has ended meanwhile, or is another user's, tells nothing.
+                let environ = std::fs::read(Path::new(PROC).join(pid.to_string()).join("environ"));
+                environ.into_iter().for_each(|environ| self.mapping.learn(&environ));
+            }
         }
     }
 
@@ -229,7 +237,7 @@ impl GpuProbe {
         let ledgers: Vec<Ledger> = self.gpus.into_iter().map(Recorded::into_ledger).collect();
         let mut coverage = ledger::coverage(&ledgers);
         coverage.extend(self.choice);
-        GpusOfRun { coverage, events: self.events, cuda_devices: self.cuda, used }
+        GpusOfRun { coverage, events: self.events, cuda_devices: self.mapping.cuda, used }
     }
 
     /// Known only where the driver's lists could be matched with the run's processes.

@@ -1,5 +1,7 @@
 //! One GPU, or MIG instance, while it is recorded: what became of its readings, and what is written of them.
 
+use std::collections::BTreeSet;
+
 use super::ledger::{Failure, Ledger, name};
 use super::own::{self, Listed};
 use super::reading::Reading;
@@ -17,7 +19,7 @@ const MANY_READINGS: u64 = 10;
 /// The run's processes, as far as they were ever seen, and whether the driver may mean other pids.
 #[derive(Debug)]
 pub(super) struct Family {
-    pub(super) pids: std::collections::BTreeSet<i32>,
+    pub(super) pids: BTreeSet<i32>,
     pub(super) namespaced: bool,
 }
 
@@ -34,6 +36,9 @@ pub(super) struct Recorded {
     /// Whether a list of processes was matched, and one of the run's was in it.
     pub(super) was_listed: bool,
     pub(super) was_used: bool,
+    /// A process of the run's that was not on the device before.
+    pub(super) newly_used_by: Option<i32>,
+    users: BTreeSet<i32>,
     utilisation: Idleness,
 }
 
@@ -59,6 +64,8 @@ impl Recorded {
             gone: false,
             was_listed: false,
             was_used: false,
+            newly_used_by: None,
+            users: BTreeSet::new(),
             utilisation: Idleness::default(),
         }
     }
@@ -114,12 +121,14 @@ impl Recorded {
         let is_own = |pid| family.pids.contains(&pid);
         let shares = own::shares(listed, is_own, family.namespaced, own::is_visible);
         let is_matched = shares.others.is_ok();
-        let has_own = is_matched && listed.iter().any(|process| is_own(process.pid));
+        let own = listed.iter().map(|process| process.pid).filter(|pid| is_matched && is_own(*pid));
+        let own: Vec<i32> = own.collect();
         self.was_listed |= is_matched;
-        self.was_used |= has_own;
+        self.was_used |= !own.is_empty();
+        self.newly_used_by = own.iter().copied().find(|pid| self.users.insert(*pid));
         let (row, outcomes) = (&mut reading.row, &mut reading.outcomes);
         // A driver that has named one of ours does translate: its empty lists count from now on.
-        family.namespaced &= !has_own;
+        family.namespaced &= own.is_empty();
         row.memory_own_bytes = outcomes.take("memory_own_bytes", shares.own_bytes);
         row.memory_others_bytes = outcomes.take("memory_others_bytes", shares.others_bytes);
         row.processes_others = outcomes.take("processes_others", shares.others);

@@ -1,12 +1,11 @@
 //! The GPUs of a recording session: the driver is opened once, because that can take seconds.
 
-use std::env;
 use std::path::Path;
 
 use super::asleep;
 use super::choice::{self, GpuChoice};
 use super::driver::Driver;
-use super::visible;
+use super::mapping::{self, Variables};
 use crate::trace::run::{Coverage, CoverageState, GpuRef};
 
 /// The driver, and which of its GPUs are to be recorded.
@@ -88,9 +87,7 @@ impl Gpus {
 
     /// What is to be recorded. The command inherits this process's environment, so it sees what that says.
     pub(super) fn select(&self, driver: &Driver) -> Selected {
-        let variable = |name| env::var(name).ok();
-        let (visible, order) = (variable("CUDA_VISIBLE_DEVICES"), variable("CUDA_DEVICE_ORDER"));
-        let seen = visible::select(&driver.gpus, visible.as_deref(), order.as_deref());
+        let seen = mapping::select(&driver.gpus, &Variables::inherited());
         if let GpuChoice::Listed(words) = &self.choice {
             // They were found when the session began.
             let gpus = choice::find(&driver.gpus, words).unwrap_or_default();
