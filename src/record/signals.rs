@@ -17,6 +17,7 @@ pub struct Signals {
     stop: UnixStream,
     child: UnixStream,
     resized: UnixStream,
+    was_resized: Cell<bool>,
     stop_requests: Cell<usize>,
 }
 
@@ -35,6 +36,7 @@ impl Signals {
             stop: receiver(&stopping)?,
             child: receiver(&[SIGCHLD])?,
             resized: receiver(&[SIGWINCH])?,
+            was_resized: Cell::new(false),
             stop_requests: Cell::new(0),
         })
     }
@@ -46,11 +48,12 @@ impl Signals {
         // Interrupted or timed out: the caller looks at everything anyway.
         let _ = ppoll(&mut sockets, Some(TimeSpec::from_duration(time)), None);
         drain(&self.child);
+        self.was_resized.set(self.was_resized.get() | (drain(&self.resized) > 0));
     }
 
     /// Whether our terminal has changed its size since the last call.
     pub fn was_resized(&self) -> bool {
-        drain(&self.resized) > 0
+        self.was_resized.take()
     }
 
     /// How many times the user has asked to stop so far.

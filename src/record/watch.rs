@@ -196,6 +196,8 @@ impl<'a> Watch<'a> {
                 self.tick();
             }
             self.gpus.collect(&self.clock, &pids(self.tree), self.journal);
+            // Also between ticks that are far apart: a killed recorder loses no more than a second.
+            self.steps.poll(self.journal);
             self.journal.flush_when_due();
         }
     }
@@ -218,7 +220,6 @@ impl<'a> Watch<'a> {
         self.host.sample(now_ns, self.journal);
         self.cgroup.sample(now_ns, self.journal);
         let tree = self.processes.sample(now_ns, self.journal);
-        self.steps.poll(self.journal);
         self.show(now_ns, &tree);
         if let Ok(mut shared) = self.tree.lock() {
             *shared = tree;
