@@ -1,8 +1,9 @@
 //! Figures from what the output showed: numbers that jump, of bars and lines among which one counts training steps.
 //!
-//! Which source: the first in the order of [`StepSource::ALL`] that showed at least three numbers, else the first that
-//! showed two. Which of its bars: those that name a phase of validation or of preparing never count; where a bar says
-//! that it trains only such bars do; of bars on show for at least half as long as the longest, the one that counts most.
+//! Which of them: those that name a phase of validation or of preparing never count, nor do those that showed fewer than
+//! three numbers, while others showed more. Where one says that it trains only such ones do. Of those on show for at
+//! least half as long as the longest, those of the first source in the order of [`StepSource`]; and of these the one
+//! that counts most.
 
 use std::collections::BTreeMap;
 
@@ -131,15 +132,15 @@ fn count(row: &Shown) -> f64 {
 /// The series that counts training, by the rule above, among those with at least so many intervals.
 fn choose<'s, 'a>(series: &'s [Series<'a>], intervals: usize) -> Option<&'s Series<'a>> {
     let enough = |series: &&Series<'_>| series.is_train != Some(false) && series.intervals().count() >= intervals;
-    StepSource::ALL.into_iter().find_map(|source| {
-        let mut candidates: Vec<_> = series.iter().filter(|series| series.source == source).filter(enough).collect();
-        if candidates.iter().any(|series| series.is_train == Some(true)) {
-            candidates.retain(|series| series.is_train == Some(true));
-        }
-        let longest = candidates.iter().map(|series| series.time_ns()).max()?;
-        candidates.retain(|series| series.time_ns() * 2 >= longest);
-        candidates.into_iter().max_by(|a, b| a.counted().total_cmp(&b.counted()))
-    })
+    let mut candidates: Vec<_> = series.iter().filter(enough).collect();
+    if candidates.iter().any(|series| series.is_train == Some(true)) {
+        candidates.retain(|series| series.is_train == Some(true));
+    }
+    let longest = candidates.iter().map(|series| series.time_ns()).max()?;
+    candidates.retain(|series| series.time_ns() * 2 >= longest);
+    let source = candidates.iter().map(|series| series.source).min()?;
+    candidates.retain(|series| series.source == source);
+    candidates.into_iter().max_by(|a, b| a.counted().total_cmp(&b.counted()))
 }
 
 /// Spans in which something else than training was on show: a validation from its first to its last drawing, and the

@@ -85,6 +85,16 @@ fn a_bar_that_says_that_it_trains_wins_over_a_longer_one_that_does_not() {
 }
 
 #[test]
+fn a_short_bar_before_the_training_is_not_taken_for_it_whatever_its_source() {
+    // A nameless bar for 2 s, then lines of steps for 20 s.
+    let mut rows: Vec<Step> = (0..=200).map(|n| bar(0, 0.01 * f64::from(n), n.into())).collect();
+    rows.extend((1..=20).map(|n| shown("epoch", 1, 2.0 + f64::from(n), (100 * n).into())));
+    let figures = summed_up(rows);
+    assert_eq!(figures.step_source, Some(StepSource::Epoch));
+    assert_values(&figures, &[(Metric::ShownStepTime, 0.01), (Metric::ShownStepRate, 100.0)]);
+}
+
+#[test]
 fn validation_and_preparing_are_never_training() {
     let mut rows: Vec<Step> = (0..=100).map(|n| with_phase("other", bar(0, 0.01 * f64::from(n), n.into()))).collect();
     rows.extend((0..=100).map(|n| with_phase("eval", bar(1, 2.0 + 0.01 * f64::from(n), n.into()))));

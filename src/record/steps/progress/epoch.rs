@@ -11,8 +11,8 @@ use crate::trace::StepSource;
 /// The word, where it is no part of another; the number of the epoch; and how many there will be.
 const EPOCH: &str =
     r"(?i)(?:^|[\s\[\](|>:*#])(epochs?)(?:\s*\(([a-z]+)\))?[\s:=#\[(|-]*(\d+)(?:\s*(?:/|of)\s*(\d+))?\s*[\])]?";
-/// Where a step is called one, or a pair follows at once, or a pair stands in brackets. A share in percent after the
-/// pair is how the PyTorch examples print samples.
+/// Where a step is called one, or a pair follows at once, or a pair stands in brackets. A share in percent within the
+/// brackets, after `Train Epoch`, is how the PyTorch examples print samples.
 const STEP: &str = r"(?ix)
     \b(?:steps?|batch|batches|iter|iters|iteration|it)\b [\s:=\#\[(]* (?<named>\d+) (?: \s*(?:/|of)\s* (?<named_total>\d+) )?
     | ^ [^0-9a-z]* (?<next>\d+) \s*/\s* (?<next_total>\d+) (?<next_share> \s* \([^)]*%\) )?
@@ -40,13 +40,14 @@ impl Format for Epoch {
         let mode = found.get(2).map_or(before, |mode| mode.as_str());
         let rest = &line[whole.end()..];
         let mut shown = Shown {
-            phase: words::phase(mode).filter(|phase| *phase != words::OTHER).map(str::to_owned),
+            // A line that counts epochs speaks of training, unless it says otherwise.
+            phase: Some(if words::phase(mode) == Some(words::EVAL) { words::EVAL } else { words::TRAIN }.to_owned()),
             epoch: words::whole(found.get(3)?.as_str()),
             loss: words::loss(rest),
             ..Shown::of(StepSource::Epoch)
         };
         if let Some(step) = REGEXES.1.captures(rest) {
-            count(&step, &mut shown);
+            count(&step, words::phase(before) == Some(words::TRAIN), &mut shown);
         }
         // Lines of the epoch and lines of its steps count different things.
         shown.name = if shown.step.is_some() || shown.samples_done.is_some() { "steps" } else { "epochs" }.to_owned();
@@ -61,11 +62,11 @@ fn begins_a_statement(before: &str) -> bool {
     before.ends_with(|c: char| !c.is_alphanumeric()) || last.is_empty() || words::phase(last).is_some()
 }
 
-fn count(step: &Captures<'_>, shown: &mut Shown) {
+fn count(step: &Captures<'_>, says_train: bool, shown: &mut Shown) {
     let whole = |name: &str| step.name(name).and_then(|text| words::whole(text.as_str()));
     let [named, next, pair] = ["named", "next", "pair"].map(whole);
     let share = step.name("next_share").or_else(|| step.name("pair_share")).is_some();
-    if share && shown.phase.as_deref() == Some(words::TRAIN) {
+    if share && says_train {
         shown.samples_done = next.or(pair);
     } else {
         shown.step = named.or(next).or(pair);

@@ -99,29 +99,30 @@ fn dictionaries_of_the_trainer_have_loss_and_rates_but_no_step() {
 fn lines_of_epochs_are_read_in_their_common_spellings() {
     let (train, eval) = (Some("train"), Some("eval"));
     assert_told(&[
-        ("Epoch 1/10", ("epoch", None, Some(1), None, None, None)),
-        ("epoch 3 of 10: loss 0.5", ("epoch", None, Some(3), None, None, None)),
-        ("Epoch: 1 | train loss 0.5 | val loss 0.6", ("epoch", None, Some(1), None, None, None)),
-        ("EPOCH 4", ("epoch", None, Some(4), None, None, None)),
-        ("Epoch [2/5], Step [100/600], Loss: 0.25", ("epoch", None, Some(2), Some(100), Some(600), None)),
-        ("Epoch 2, batch 40: loss = 1", ("epoch", None, Some(2), Some(40), None, None)),
+        ("Epoch 1/10", ("epoch", train, Some(1), None, None, None)),
+        ("epoch 3 of 10: loss 0.5", ("epoch", train, Some(3), None, None, None)),
+        ("Epoch: 1 | train loss 0.5 | val loss 0.6", ("epoch", train, Some(1), None, None, None)),
+        ("EPOCH 4", ("epoch", train, Some(4), None, None, None)),
+        ("Epoch [2/5], Step [100/600], Loss: 0.25", ("epoch", train, Some(2), Some(100), Some(600), None)),
+        ("Epoch 2, batch 40: loss = 1", ("epoch", train, Some(2), Some(40), None, None)),
         (
             "Epoch: [0][  10/5005]\tTime  0.5 ( 0.6)\tLoss 6.9 (7.0)",
-            ("epoch", None, Some(0), Some(10), Some(5005), None),
+            ("epoch", train, Some(0), Some(10), Some(5005), None),
         ),
         (
             "Epoch: [0]  [  10/1875]  eta: 0:10:00  loss: 6.9 (7.0)",
-            ("epoch", None, Some(0), Some(10), Some(1875), None),
+            ("epoch", train, Some(0), Some(10), Some(1875), None),
         ),
         (
             "2030-01-01 10:00:00,123 - tool - INFO - Epoch [1][50/7330]  lr: 0.1",
-            ("epoch", None, Some(1), Some(50), Some(7330), None),
+            ("epoch", train, Some(1), Some(50), Some(7330), None),
         ),
         ("Epoch(train)  [1][ 50/196]  lr: 1e-2", ("epoch", train, Some(1), Some(50), Some(196), None)),
         ("Epoch(val)  [1][ 50/196]", ("epoch", eval, Some(1), Some(50), Some(196), None)),
         ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.25", ("epoch", train, Some(1), None, None, Some(640))),
+        ("Epoch: 1 [50/600 (8%)]", ("epoch", train, Some(1), Some(50), Some(600), None)),
         ("Validation epoch 2 [10/20]", ("epoch", eval, Some(2), Some(10), Some(20), None)),
-        ("Epoch 0/9 ━━━━━╸━━━ 12/30 0:00:01 • 0:00:02 7.90it/s", ("epoch", None, Some(0), Some(12), Some(30), None)),
+        ("Epoch 0/9 ━━━━━╸━━━ 12/30 0:00:01 • 0:00:02 7.90it/s", ("epoch", train, Some(0), Some(12), Some(30), None)),
     ]);
     assert_eq!(read("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.25").unwrap().loss, Some(2.25));
     for line in [
