@@ -580,3 +580,61 @@ fn a_driver_that_cannot_be_used_stops_no_run_and_hands_on_its_exit_code() {
         assert!(line.state == CoverageState::Unsupported && !line.reason.is_empty(), "{line:?}");
     }
 }
+
+/// What `shice check` finds, by the names of its checks.
+fn checked(scene: &str) -> serde_json::Map<String, serde_json::Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shice"));
+    command.args(["check", "--json"]).env("SHICE_NVML_LIBRARY", library(false)).env("SHICE_TEST_NVML", scene);
+    let output = command.output().unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = answer["checks"].as_array().unwrap();
+    checks.iter().map(|check| (check["name"].as_str().unwrap().to_owned(), check.clone())).collect()
+}
+
+#[test]
+fn checks_ask_the_driver_what_it_is_and_who_holds_memory() {
+    let found = checked("one");
+    let driver = &found["nvidia_driver"];
+    assert_eq!((driver["state"].as_str(), driver["values"]["version"].as_str()), (Some("ok"), Some("580.82.07")));
+    assert_eq!(driver["values"]["gpus"], 1);
+    let memory = &found["gpu_memory"];
+    assert_eq!((memory["state"].as_str(), memory["cause"].as_str()), (Some("warning"), Some("taken")));
+    assert_eq!(
+        (&memory["values"]["used_bytes"], &memory["values"]["total_bytes"]),
+        (&(3 * GIB).into(), &(80 * GIB).into())
+    );
+    // A cap on power that holds is no fault, and neither is a bit that nobody knows.
+    assert_eq!(found["gpu_throttling"]["state"], "ok");
+    assert_ne!(found["cuda_kernel"]["cause"], "no_gpu");
+}
+
+#[test]
+fn where_our_own_program_is_not_the_torch_of_python_is_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    // Written by other programs: a descriptor of this one's, inherited by another test's child, would keep them from
+    // being executed.
+    let shell = |script: &str| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_shice")]).current_dir(folder.path());
+        assert!(shell.status().unwrap().success());
+    };
+    shell("cp \"$0\" shice");
+    let answer = r#"{"libtorch": "2.8.0+cu128", "missing": null, "cuda_runtime": "12.8", "devices": [{"device": "cuda:0", "error": "CUDA error: no kernel image is available"}]}"#;
+    let check = |python: &str| {
+        shell(&format!("printf '%s\\n' '#!/bin/sh' \"$(cat <<'END'\n{python}\nEND\n)\" > python3; chmod 755 python3"));
+        let mut command = Command::new(folder.path().join("shice"));
+        command.args(["check", "--json"]).env("PATH", folder.path());
+        command.env("SHICE_NVML_LIBRARY", library(false)).env("SHICE_TEST_NVML", "one");
+        let output = command.output().unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = answer["checks"].as_array().unwrap().clone();
+        move |name: &str| {
+            checks.iter().find(|check| check["name"] == name).unwrap()["cause"].as_str().unwrap().to_owned()
+        }
+    };
+    let with_torch = check(&format!("/bin/echo '{answer}'"));
+    assert_eq!((with_torch("cuda_kernel"), with_torch("compute_capability")), ("kernel".into(), "unsupported".into()));
+    assert_eq!(with_torch("driver_cuda"), "ok");
+    let without = check("/bin/echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1");
+    assert_eq!((without("cuda_kernel"), without("driver_cuda")), ("no_program".into(), "no_runtime".into()));
+}

@@ -45,6 +45,7 @@ pub fn run(json: bool, languages: &[Language]) -> Result<u8> {
         is_left_alone: false,
         wants_gpu: false,
         try_kernel: true,
+        try_python: true,
     });
     let found = judge(&facts);
     let ready = found.iter().all(|check| check.state != CheckState::Failed);

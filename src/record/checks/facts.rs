@@ -85,6 +85,8 @@ pub struct Request<'a> {
     pub wants_gpu: bool,
     /// Whether to run a kernel on each GPU.
     pub try_kernel: bool,
+    /// Whether the torch of Python may stand in for one with CUDA that is not here.
+    pub try_python: bool,
 }
 
 impl Facts {
@@ -93,11 +95,7 @@ impl Facts {
         let variable = |name| std::env::var(name).ok();
         let root = Path::new("/");
         let driver = request.driver.clone();
-        let trial = if request.try_kernel && driver.is_ok() {
-            shipped::program().map_or(Trial::NoProgram, |program| trial::run(&program))
-        } else {
-            Trial::NotTried
-        };
+        let trial = if request.try_kernel && driver.is_ok() { tried(request.try_python) } else { Trial::NotTried };
         Self {
             container: fingerprint::container(Path::new(PROC)).map(str::to_owned),
             nvidia: Nvidia::look(root),
@@ -126,6 +124,21 @@ impl DriverSaid {
         // A driver that hangs must not keep the recorder: the state of its GPUs stays unknown.
         thread::spawn(move || drop(sender.send(glance(&driver))));
         Self { version, cuda_version, gpus: told.recv_timeout(PATIENCE).unwrap_or_default() }
+    }
+}
+
+fn tried(by_python_too: bool) -> Trial {
+    let trial = shipped::program().map_or(Trial::NoProgram, |program| trial::run(&program));
+    let has_no_cuda = match &trial {
+        Trial::Told(told) => told.missing.is_some(),
+        other => *other == Trial::NoProgram,
+    };
+    if !by_python_too || !has_no_cuda {
+        return trial;
+    }
+    match trial::run_python() {
+        Trial::NoProgram => trial,
+        tried => tried,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tries CUDA by real kernels: `shice-workloads cuda` runs one on each GPU, in a process of its own, so that nothing of
-//! its CUDA context is left on the GPU when it has ended.
+//! its CUDA context is left on the GPU when it has ended. Where it is not here, or its libtorch has no CUDA, the torch of
+//! Python can be tried the same way.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,8 +11,29 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::record::child;
+
 /// Loading CUDA's libraries from a cold disk and waking the GPUs takes tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// What Python says where it has no torch.
+const NO_TORCH: &str = "No module named 'torch'";
+/// Does in Python what `shice-workloads cuda` does.
+const SCRIPT: &str = r#"
+import json, torch
+def tried(device):
+    try:
+        total = torch.ones(2, device=device).sum().item()
+        return None if total == 2 else f"1 + 1 was {total}"
+    except Exception as error:
+        return (str(error).splitlines() or [type(error).__name__])[0]
+devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.version.cuda else []
+print(json.dumps({
+    "libtorch": torch.__version__,
+    "missing": None if torch.version.cuda else "built without CUDA",
+    "cuda_runtime": torch.version.cuda,
+    "devices": [{"device": device, "error": tried(device)} for device in devices],
+}))
+"#;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What became of the trial.
@@ -20,7 +42,7 @@ pub enum Trial {
     /// There was no reason to: no driver that could be used, or not asked for.
     #[default]
     NotTried,
-    /// `shice-workloads` is not here.
+    /// Neither `shice-workloads` is here nor, where it may stand in, a Python with torch.
     NoProgram,
     /// It did not end in time.
     Hung,
@@ -58,6 +80,18 @@ pub fn run(program: &Path) -> Trial {
     let mut command = Command::new(program);
     command.arg("cuda");
     answer(command, PATIENCE)
+}
+
+/// Tries the torch of the Python that a user would start, where there is one.
+pub fn run_python() -> Trial {
+    let mut command = Command::new("python3");
+    command.args(["-c", SCRIPT]);
+    match answer(command, PATIENCE) {
+        // No Python, or none with torch: nothing was tried.
+        Trial::Broke(words) if words.contains(NO_TORCH) => Trial::NoProgram,
+        Trial::Broke(_) if child::resolve("python3").is_err() => Trial::NoProgram,
+        other => other,
+    }
 }
 
 fn answer(mut command: Command, patience: Duration) -> Trial {

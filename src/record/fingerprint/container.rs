@@ -24,6 +24,9 @@ pub fn runtime(proc: &Path) -> Option<&'static str> {
     if Path::new(DESCRIPTION).exists() {
         return Some("podman");
     }
+    if Path::new("/.singularity.d").exists() {
+        return Some("apptainer");
+    }
     let groups = fs::read_to_string(proc.join("1/cgroup")).unwrap_or_default();
     ["kubepods", "containerd", "docker", "libpod", "lxc"].into_iter().find(|name| groups.contains(name))
 }

@@ -102,6 +102,9 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
     if plan.runs() > plan.repeats as usize {
         session.progress.say(&in_figures(plan, &session.durations));
     }
+    if let Some(words) = ready::in_words(&session.checks) {
+        session.progress.say(&words);
+    }
     let recorded = session.record_all();
     session.progress.end();
     session.settle(recorded)

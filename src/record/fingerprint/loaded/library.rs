@@ -200,7 +200,7 @@ fn python_of(name: &str) -> Option<String> {
 /// a C++ one, or the `build-version` of its archive.
 fn beside_torch(root: &Path, library: &Path) -> Option<String> {
     let folder = super::inside(root, library.parent()?.parent()?);
-    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let read = |file: &str| super::text(&folder.join(file));
     let python = read("version.py").and_then(|text| assigned(&text, "__version__"));
     let header = || VERSION_HEADERS.iter().find_map(|file| defined(&read(file)?, "TORCH_VERSION"));
     let archive = || read("build-version").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -210,7 +210,7 @@ fn beside_torch(root: &Path, library: &Path) -> Option<String> {
 /// The CUDA that a Python package of torch was built for, by its `version.py`.
 pub(super) fn torch_cuda(root: &Path, library: &Path) -> Option<String> {
     let file = super::inside(root, library.parent()?.parent()?).join("version.py");
-    assigned(&fs::read_to_string(file).ok()?, "cuda")
+    assigned(&super::text(&file)?, "cuda")
 }
 
 /// `13.0` of a line `cuda: Optional[str] = '13.0'`.

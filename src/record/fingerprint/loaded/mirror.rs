@@ -1,10 +1,7 @@
 //! Where packages are installed from: hosts only, without credentials and paths.
 
-use std::fs;
 use std::path::Path;
 
-/// A configuration longer than this is none.
-const BYTES: u64 = 64 << 10;
 /// Where pip looks, besides the environment's own folder and the user's home, pip(1).
 const SYSTEM: [&str; 2] = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf"];
 const OF_USER: [&str; 2] = [".config/pip/pip.conf", ".pip/pip.conf"];
@@ -26,7 +23,7 @@ pub(super) fn package_index(
     let system = SYSTEM.iter().map(|file| below(Path::new(file)));
     // pip reads the environment's own last, so that it counts, and the system's first.
     let files = prefix.map(|prefix| below(prefix).join("pip.conf")).into_iter().chain(of_user).chain(system);
-    files.filter_map(|file| read(&file)).find_map(|text| index_of(&text))
+    files.filter_map(|file| super::text(&file)).find_map(|text| index_of(&text))
 }
 
 /// Channels of conda, in their order.
@@ -36,15 +33,10 @@ pub(super) fn channels(root: &Path, prefix: &Path, home: Option<&str>) -> Vec<St
     files
         .into_iter()
         .flatten()
-        .filter_map(|file| read(&file))
+        .filter_map(|file| super::text(&file))
         .map(|text| channels_of(&text))
         .find(|list| !list.is_empty())
         .unwrap_or_default()
-}
-
-fn read(file: &Path) -> Option<String> {
-    file.metadata().ok().filter(|file| file.is_file() && file.len() <= BYTES)?;
-    fs::read_to_string(file).ok()
 }
 
 /// `index-url` of the sections that `pip install` reads.
@@ -88,6 +80,8 @@ fn host(url: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -38,6 +38,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 const MOST_PROCESSES: usize = 64;
 /// Packages that are kept of a run.
 const MOST_PACKAGES: usize = 2000;
+/// Files that describe an environment are shorter.
+const LONGEST_TEXT: u64 = 1 << 20;
 /// Name of the ledger's line.
 const METRIC: &str = "run.software";
 
@@ -86,6 +88,13 @@ fn root(proc: &Path, folder: &Path) -> PathBuf {
 /// An absolute path of a process below the way to its root folder.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// The text of a file of the workload's environment; none of what is no plain file, which could keep a reader waiting,
+/// or too long to be what was looked for.
+fn text(path: &Path) -> Option<String> {
+    path.metadata().ok().filter(|file| file.is_file() && file.len() <= LONGEST_TEXT)?;
+    fs::read_to_string(path).ok()
 }
 
 /// Files that are mapped: in /proc/PID/maps all that follows the first slash of a line.

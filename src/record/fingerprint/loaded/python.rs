@@ -92,7 +92,7 @@ fn version(process: &Process, prefix: &Path, minor: &str) -> Option<String> {
     let of_environment = || configured(root, prefix, "version").or_else(|| configured(root, prefix, "version_info"));
     let of_headers = || {
         let header = inside(root, base).join(format!("include/python{minor}/patchlevel.h"));
-        let text = fs::read_to_string(header).ok()?;
+        let text = super::text(&header)?;
         let line = text.lines().find_map(|line| line.trim().strip_prefix("#define PY_VERSION "))?;
         Some(line.trim().trim_matches('"').to_owned())
     };
@@ -107,14 +107,15 @@ fn version(process: &Process, prefix: &Path, minor: &str) -> Option<String> {
 
 /// A line of `pyvenv.cfg`.
 fn configured(root: &Path, prefix: &Path, key: &str) -> Option<String> {
-    let text = fs::read_to_string(inside(root, prefix).join("pyvenv.cfg")).ok()?;
+    let text = super::text(&inside(root, prefix).join("pyvenv.cfg"))?;
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.into_iter().find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
 }
 
 /// The version of an installed package of Debian, without Debian's own part: `3.11.2` of `3.11.2-6+deb12u6`.
 fn debian(root: &Path, package: &str) -> Option<String> {
-    let file = File::open(inside(root, Path::new(DPKG))).ok()?;
+    let path = inside(root, Path::new(DPKG));
+    let file = path.is_file().then(|| File::open(path).ok()).flatten()?;
     let mut lines = BufReader::new(file).lines().map_while(Result::ok);
     lines.find(|line| line.strip_prefix("Package: ") == Some(package))?;
     let version =
