@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use shice::record::plan::settings;
 
 /// Measures what a PyTorch environment really uses, and writes a bilingual report that others can check.
@@ -40,6 +40,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("work").args(["own_command", "container"]).multiple(true)))]
 pub(crate) struct RecordArgs {
     /// Name of the environment: one machine and one software image. Of a suite's environments, the only one to record.
     #[arg(long = "env", value_name = "NAME", required_unless_present = "suite")]
@@ -54,12 +55,22 @@ pub(crate) struct RecordArgs {
     pub(crate) workloads: Vec<String>,
 
     /// Name for a command of your own, which follows after `--`.
-    #[arg(long, value_name = "NAME", requires = "own_command")]
+    #[arg(long, value_name = "NAME", requires = "work")]
     pub(crate) workload: Option<String>,
 
     /// The command of your own. It runs unchanged, with an empty standard input.
     #[arg(last = true, value_name = "COMMAND", requires = "workload", id = "own_command")]
     pub(crate) command: Vec<String>,
+
+    /// A container that runs already, by its name or id: the command (such as `docker exec NAME …`) is run and the
+    /// container measured; without a command it is watched until it ends.
+    #[arg(long, value_name = "NAME", requires = "workload")]
+    pub(crate) container: Option<String>,
+
+    /// How long to watch the container at most.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "container",
+          conflicts_with = "own_command")]
+    pub(crate) duration: Option<Duration>,
 
     /// Device to run on: cpu, cuda:0, … Several, separated by commas, are recorded one after the other.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
@@ -260,6 +271,15 @@ mod tests {
     fn a_step_pattern_is_no_use_where_steps_are_not_read() {
         let words = ["shice", "record", "--env", "a", "--steps", "off", "--step-pattern", "x", "idle"];
         assert!(Cli::try_parse_from(words).is_err());
+    }
+
+    #[test]
+    fn a_container_is_watched_for_a_time_or_works_on_a_command() {
+        let record = ["shice", "record", "--env", "a", "--workload", "serve", "--container", "c"];
+        let parse = |more: &[&'static str]| Cli::try_parse_from(record.iter().chain(more));
+        assert!(parse(&[]).is_ok() && parse(&["--duration", "60s"]).is_ok() && parse(&["--", "docker"]).is_ok());
+        assert!(parse(&["--duration", "60s", "--", "docker"]).is_err());
+        assert!(Cli::try_parse_from(["shice", "record", "--env", "a", "--duration", "1s", "idle"]).is_err());
     }
 
     #[test]

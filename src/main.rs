@@ -8,9 +8,9 @@ use anyhow::Result;
 use clap::Parser;
 use shice::commands;
 use shice::console::say;
-use shice::record::child;
 use shice::record::plan::{Existing, Request};
 use shice::record::probe::gpu::GpuChoice;
+use shice::record::{child, container};
 use shice::report::language::Language;
 use shice::trace::run::StepReading;
 
@@ -23,6 +23,9 @@ fn main() -> ExitCode {
     let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == child::SHIM) {
         return ExitCode::from(child::run_shim(&arguments[2..]));
+    }
+    if arguments.get(1).is_some_and(|first| first == container::WAITER) {
+        return ExitCode::from(container::waiter::run(&arguments[2..]));
     }
     let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,
@@ -101,6 +104,8 @@ impl From<cli::RecordArgs> for Request {
             dry_run: args.dry_run,
             step_reading: step_reading(args.steps, args.step_pattern),
             keep_output: args.keep_output,
+            container: args.container,
+            duration: args.duration,
         }
     }
 }

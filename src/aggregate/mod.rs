@@ -117,6 +117,7 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
         command: record.command.clone(),
         set_variables: record.set_variables.clone(),
         step_reading: record.step_reading.clone(),
+        container: record.container.as_ref().and_then(|container| container.attached.clone()),
         metrics: statistics::over_runs(&summaries),
         foreign: foreign_programs(&summaries),
         runs: summaries,

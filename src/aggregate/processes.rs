@@ -1,6 +1,6 @@
 //! Figures of the run's process tree, from the samples of its processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use polars::prelude::*;
@@ -79,6 +79,23 @@ pub(super) fn starts(processes: LazyFrame) -> Result<BTreeMap<i64, i64>> {
         starts.extend(start.map(|start| (process, start as i64)));
     })?;
     Ok(starts)
+}
+
+/// Numbers of the processes that only call a container's: what they use is not the run's.
+///
+/// # Errors
+/// The table cannot be read.
+pub(super) fn clients(processes: LazyFrame) -> Result<BTreeSet<i64>> {
+    let with_role = |role: &'static str| {
+        let mut numbers = BTreeSet::new();
+        let rows = processes.clone().filter(col("role").eq(lit(role)));
+        each_row(rows, ["process"], [], |[process], []| {
+            numbers.insert(process);
+        })?;
+        Ok::<_, anyhow::Error>(numbers)
+    };
+    // A monitor's child is the container's from the moment on that it enters its group.
+    Ok(&with_role("client")? - &with_role("container")?)
 }
 
 impl Tree {

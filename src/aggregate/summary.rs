@@ -82,6 +82,8 @@ pub struct CaseSummary {
     pub set_variables: BTreeMap<String, String>,
     /// Whether steps were looked for in the output.
     pub step_reading: Option<StepReading>,
+    /// What the user called the container that was attached to.
+    pub container: Option<String>,
     /// All runs, failed and incomplete ones too, in the order of their numbers.
     pub runs: Vec<RunSummary>,
     /// Statistics over the finished runs, in the order of [`Metric::ALL`]; metrics that no run measured are absent.

@@ -6,6 +6,7 @@
 
 pub mod accounting;
 pub mod own;
+pub mod tree;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -79,6 +80,12 @@ impl Cgroups {
             pids_v1: v1("pids"),
             blkio_v1: v1("blkio"),
         }
+    }
+
+    /// A folder of the group, in whichever hierarchy it has one.
+    pub fn dir(&self) -> Option<&Path> {
+        let all = [&self.unified, &self.cpuacct_v1, &self.memory_v1, &self.pids_v1, &self.cpu_v1, &self.blkio_v1];
+        all.into_iter().flatten().map(Cgroup::dir).next()
     }
 
     /// Folders of the groups that may account and limit memory.

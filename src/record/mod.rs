@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod checks;
 pub mod child;
 pub mod clock;
+pub mod container;
 pub mod cost;
 pub mod ended;
 pub mod fingerprint;

@@ -11,6 +11,7 @@ use super::cgroup::Cgroups;
 use super::checks;
 use super::child::{self, Child, Spec};
 use super::clock;
+use super::container::Follow;
 use super::cost::Used;
 use super::fingerprint::loaded::Loaded;
 use super::mask::Mask;
@@ -33,6 +34,8 @@ use crate::trace::run::{CpuTotals, Outcome, RunRecord, StepReading};
 
 /// Where the shim tells that the command could not be executed.
 const FAILURE_FILE: &str = "not-executed.txt";
+/// Where a container's client leaves the id of the container that it has made.
+const CONTAINER_ID_FILE: &str = "container-id.txt";
 /// Where the kernel tells about processes and the machine.
 pub const PROC: &str = "/proc";
 
@@ -62,9 +65,13 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     let kept = desk.keep_output.then(|| Kept::create(&folder.join(OUTPUT_FILE))).transpose()?;
     let mut environment: Vec<(OsString, OsString)> = vec![(steps::VARIABLE.into(), steps.path().into())];
     environment.extend(record.set_variables.iter().map(|(name, value)| (name.into(), value.into())));
+    let cid_file = std::path::absolute(folder.join(CONTAINER_ID_FILE))?;
+    let follow = case.container.as_ref().map(|launch| Follow::new(launch, &cid_file, record.limits));
+    let started = case.container.as_ref().map(|launch| launch.started(&case.command, &cid_file, &record.set_variables));
+    let (program, command) = started.unwrap_or((None, case.command.clone()));
     let spec = Spec {
-        program: case.program.clone(),
-        command: case.command.clone(),
+        program: program.unwrap_or_else(|| case.program.clone()),
+        command,
         environment,
         failure: std::path::absolute(folder.join(FAILURE_FILE))?,
     };
@@ -74,7 +81,7 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     let used_before = Used::so_far();
     let mut child = Child::start_stopped(&spec)?;
     let streams = Streams::pass_on(&mut child, desk.progress, kept, || steps.output_reader());
-    let span = measure(&child, &journal, &mut steps, record, desk)?;
+    let span = measure(&child, &journal, &mut steps, record, desk, follow)?;
     let output = streams.close();
     if let Some(failure) = child::execution_failure(&spec.failure) {
         return Err(failure.into());
@@ -102,10 +109,11 @@ fn measure(
     steps: &mut StepsReader,
     record: &mut RunRecord,
     desk: Desk<'_>,
+    follow: Option<Follow>,
 ) -> Result<Span> {
     let (stop, tree) = (Stop::default(), Mutex::new(TreeNow::default()));
-    let watch =
-        Watch::begin(child, journal, steps, &tree, desk, Duration::from_nanos(record.interval_ns.unsigned_abs()))?;
+    let interval = Duration::from_nanos(record.interval_ns.unsigned_abs());
+    let watch = Watch::begin(child, journal, steps, &tree, desk, interval, follow)?;
     record.started_unix_ns = clock::unix_ns();
     let memory = MemoryProbe::new(Path::new(PROC), watch.clock());
     let units = KernelUnits::of_this_kernel();

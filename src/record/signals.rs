@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -43,8 +43,13 @@ impl Signals {
 
     /// Waits until a signal comes or the time is over.
     pub fn wait(&self, time: Duration) {
-        let mut sockets =
-            [&self.stop, &self.child, &self.resized].map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN));
+        self.wait_also(time, None);
+    }
+
+    /// Like [`Signals::wait`], and until there is something to read from `other`.
+    pub fn wait_also(&self, time: Duration, other: Option<BorrowedFd<'_>>) {
+        let sockets = [&self.stop, &self.child, &self.resized].into_iter().map(AsFd::as_fd).chain(other);
+        let mut sockets: Vec<PollFd<'_>> = sockets.map(|socket| PollFd::new(socket, PollFlags::POLLIN)).collect();
         // Interrupted or timed out: the caller looks at everything anyway.
         let _ = ppoll(&mut sockets, Some(TimeSpec::from_duration(time)), None);
         drain(&self.child);

@@ -136,6 +136,11 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// Of something that did not exist before the run: it counts from zero, not from the first reading.
+    pub fn from_zero() -> Self {
+        Self { first: Some(0), ..Self::default() }
+    }
+
     /// The growth since the first reading. Null while the counter stands below an earlier reading: then it was reset or
     /// wrapped, and nobody knows what it counted meanwhile.
     pub fn since_first(&mut self, reading: Option<i64>) -> Option<i64> {

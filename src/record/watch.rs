@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use super::cgroup::own::OwnGroup;
 use super::child::Child;
 use super::clock::{self, RunClock, Schedule};
+use super::container::Follow;
 use super::cost::{self, Used};
 use super::ended::{self, Children};
 use super::oom::{self, Kills};
@@ -31,6 +32,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_millis(300);
 /// Longest sleep: the journal is flushed and signals are looked at this often.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
+/// Longest sleep while a container is looked for: it may live for moments.
+const LOOKING_WAIT: Duration = Duration::from_millis(20);
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 /// A clock difference that is a suspended machine, not the time between two readings.
 const SUSPENDED_NS: i64 = 100_000_000;
@@ -48,6 +51,8 @@ pub struct Watch<'a> {
     cgroup: CgroupProbe,
     /// Removed with the watch, after everything in it has ended.
     own_group: OwnGroup,
+    /// The container that the command starts or works in.
+    follow: Option<Follow>,
     oom_kills_before: Option<i64>,
     processes: ProcessProbe,
     gpus: GpuProbe,
@@ -83,19 +88,30 @@ impl<'a> Watch<'a> {
         tree: &'a Mutex<TreeNow>,
         desk: Desk<'a>,
         interval: Duration,
+        mut follow: Option<Follow>,
     ) -> Result<Self> {
         cost::reset_memory_peak();
         let units = KernelUnits::of_this_kernel();
         let gpus = GpuProbe::start(desk.gpus, child.pid.as_raw(), interval);
         let mut host = HostProbe::new(Path::new(PROC), units);
-        let own_group = OwnGroup::make(desk.cgroups, Path::new(PROC), child.pid);
-        let mut cgroup = CgroupProbe::new(desk.cgroups.accounting(&own_group));
+        let own_group = match follow {
+            None => OwnGroup::make(desk.cgroups, Path::new(PROC), child.pid),
+            Some(_) => OwnGroup::none("the container's group is read"),
+        };
+        let mut cgroup = match follow {
+            None => CgroupProbe::new(desk.cgroups.accounting(&own_group)),
+            Some(_) => CgroupProbe::of_no_container(),
+        };
         let oom_kills_before = oom::machine_kills(Path::new(PROC));
         host.sample(0, journal);
         cgroup.sample(0, journal);
         let clock = RunClock::start();
         let mut processes = ProcessProbe::new(Path::new(PROC), child.pid, &clock, units);
         own_group.dir().into_iter().for_each(|dir| processes.follow_group(dir));
+        if let Some(follow) = &mut follow {
+            processes.expect_container();
+            follow.begin_attached(&mut cgroup, &mut processes, journal);
+        }
         steps.start(clock);
         child.resume()?;
         Ok(Self {
@@ -109,6 +125,7 @@ impl<'a> Watch<'a> {
             host,
             cgroup,
             own_group,
+            follow,
             oom_kills_before,
             processes,
             gpus,
@@ -137,12 +154,14 @@ impl<'a> Watch<'a> {
             clocks_ns: self.processes.cpu_ns(),
             cgroup_ns: self.cgroup.cpu_ns(),
             shim_cpu_ns: self.processes.shim_cpu_ns(),
-            used: Used::so_far(),
+            // The children are the container's client.
+            used: if self.follow.is_some() { None } else { Used::so_far() },
         };
         record.duration_ns = Some(end_ns);
         record.recorder = cost::recorder(&self.schedule, self.cpu_at_start_ns);
         record.outcome = match outcome {
             Some(outcome) if self.stop_asked.is_none() => outcome,
+            Some(_) if self.follow.as_ref().is_some_and(Follow::is_watch) => Outcome::Finished,
             Some(_) => Outcome::Interrupted,
             None => {
                 record.events.push("the root process could not be ended and was left behind".to_owned());
@@ -151,6 +170,9 @@ impl<'a> Watch<'a> {
         };
         self.tell_oom_kills(record);
         record.survivors = self.end_survivors();
+        if let Some(follow) = self.follow.take() {
+            follow.finish(self.desk.mask, record);
+        }
         let slept_ns = asleep_ns() - self.asleep_at_start_ns;
         if slept_ns > SUSPENDED_NS {
             record.events.push(format!("the machine was suspended for {:.1} s during the run", slept_ns as f64 / 1e9));
@@ -171,16 +193,44 @@ impl<'a> Watch<'a> {
     fn tell_oom_kills(&self, record: &mut RunRecord) {
         let of_machine = oom::machine_kills(Path::new(PROC)).zip(self.oom_kills_before).map(|(now, then)| now - then);
         if let Some(kills) = Kills::nearest(self.cgroup.oom_kills(), of_machine) {
-            let (outcome, sentence) = kills.judge(record.outcome);
-            record.outcome = outcome;
+            let (outcome, sentence) = kills.judge(self.end_of_container(record.outcome));
+            if matches!(outcome, Outcome::OutOfMemory { .. }) {
+                record.outcome = outcome;
+            }
             record.events.push(sentence);
+        }
+    }
+
+    /// A client ends as a shell would where its container was ended by SIGKILL.
+    fn end_of_container(&self, outcome: Outcome) -> Outcome {
+        const SIGKILL: i32 = Signal::SIGKILL as i32;
+        match outcome {
+            Outcome::Failed { exit_code } if self.follow.is_some() && exit_code == 128 + SIGKILL => {
+                Outcome::Killed { signal: SIGKILL }
+            }
+            other => other,
+        }
+    }
+
+    /// Waits for whatever comes first, and looks after the container, if there is one.
+    fn wait(&mut self) {
+        let time = self.schedule.wait(self.clock.now_ns()).min(LONGEST_WAIT);
+        let Some(follow) = &mut self.follow else { return self.desk.signals.wait(time) };
+        let time = if follow.is_pending() { time.min(LOOKING_WAIT) } else { time };
+        self.desk.signals.wait_also(time, follow.end());
+        let now_ns = self.clock.now_ns();
+        follow.look(now_ns, &mut self.cgroup, &mut self.processes, self.journal);
+        if follow.has_ended() {
+            // What its group has used can be read for a moment more.
+            self.cgroup.sample(now_ns, self.journal);
+            self.processes.sample(now_ns, self.journal);
         }
     }
 
     /// Tells how the root ended; `None` where even SIGKILL did not end it.
     fn until_root_ends(&mut self) -> Option<Outcome> {
         loop {
-            self.desk.signals.wait(self.schedule.wait(self.clock.now_ns()).min(LONGEST_WAIT));
+            self.wait();
             if let Some(outcome) = self.collect_ended() {
                 return Some(outcome);
             }
@@ -255,27 +305,48 @@ impl<'a> Watch<'a> {
         if impatient && self.killed.is_none() {
             self.killed = Some(Instant::now());
             self.signal_tree(Signal::SIGKILL);
+            if let Some(follow) = &mut self.follow {
+                follow.kill();
+            }
         }
     }
 
     fn signal_tree(&self, signal: Signal) {
-        let members: Vec<Pid> = self.processes.survivors().into_iter().map(|(pid, _)| pid).collect();
+        // A container's own processes are for its client to tell, and those of one that was there before are let live.
+        let members: Vec<Pid> =
+            self.processes.survivors(self.follow.is_none()).into_iter().map(|(pid, _)| pid).collect();
         self.child.signal_all(signal, &members);
     }
 
     /// Ends what outlived the root; returns the names of those that did not end by themselves.
     fn end_survivors(&mut self) -> Vec<String> {
         if self.gone_within(LINGER) {
+            if let Some(follow) = self.follow.as_mut().filter(|follow| !follow.is_found()) {
+                follow.stop();
+            }
             return Vec::new();
         }
-        let names = self.processes.survivors().into_iter().map(|(_, name)| name).collect();
+        let with_group = self.follow.as_ref().is_none_or(|follow| !follow.is_attached());
+        let names = self.processes.survivors(with_group).into_iter().map(|(_, name)| name).collect();
         self.signal_tree(Signal::SIGTERM);
+        if let Some(follow) = &mut self.follow {
+            follow.stop();
+        }
         if !self.gone_within(GRACE) {
             self.signal_tree(Signal::SIGKILL);
+            if let Some(follow) = &mut self.follow {
+                follow.kill();
+            }
             // A process in uninterruptible sleep cannot be waited for without end.
             self.gone_within(GRACE);
         }
         names
+    }
+
+    /// Whether no process is left in the groups that are to end with the run.
+    fn groups_are_empty(&self) -> bool {
+        let stays = |follow: &Follow| follow.is_attached() || follow.is_gone();
+        self.own_group.is_empty() && self.follow.as_ref().is_none_or(stays)
     }
 
     /// Waits until the kernel says that no process of the tree is left, or the user loses patience.
@@ -285,7 +356,7 @@ impl<'a> Watch<'a> {
             match ended::look() {
                 // The measured span is over: nothing more is recorded of them.
                 Children::Ended { pid, .. } => ended::reap(pid),
-                Children::None if self.own_group.is_empty() => return true,
+                Children::None if self.groups_are_empty() => return true,
                 Children::None | Children::Running
                     if begun.elapsed() >= time || self.desk.signals.stop_requests() > requests =>
                 {

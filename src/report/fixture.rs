@@ -233,6 +233,7 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
         set_variables: BTreeMap::new(),
         step_reading: None,
         command: ["shice-workloads", workload].map(str::to_owned).to_vec(),
+        container: None,
         runs: (1..).zip(outcomes).map(|(number, outcome)| run(number, *outcome)).collect(),
         settings,
         metrics: Vec::new(),

@@ -55,6 +55,9 @@ pub struct RunRecord {
     /// Start to exit of the root process. Null where the recording was cut.
     #[serde(default)]
     pub duration_ns: Option<i64>,
+    /// The container that the command worked in, whose figures the run's are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Followed>,
     /// CPU time of the whole tree.
     #[serde(default)]
     pub cpu: CpuTotals,
@@ -190,6 +193,16 @@ impl CpuTotals {
     pub fn rusage_ns(&self) -> Option<i64> {
         self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user + system)
     }
+}
+
+/// How a container came to be part of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Program of the container's client: `docker`, `podman` or `nerdctl`.
+    pub client: String,
+    /// What the user called a container that ran already; null where the run's command started it.
+    #[serde(default)]
+    pub attached: Option<String>,
 }
 
 /// Whose control group was read, by kind of resource; null where none tells it.

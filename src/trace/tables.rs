@@ -120,6 +120,9 @@ tables! {
         parent: i64,
         /// Name as the kernel keeps it (at most 15 bytes).
         name: String,
+        /// Where a container is followed: `container` for its processes, `client` for the command outside it, whose use
+        /// is not the run's. Null without a container.
+        role: String,
     }
 
     /// One process at one tick, written when a value changed and at least each second.

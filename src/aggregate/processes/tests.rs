@@ -28,6 +28,14 @@ fn forked(interval_ns: i64) -> Vec<ProcessSample> {
 }
 
 #[test]
+fn processes_outside_a_container_are_told_apart_by_the_role_that_they_had_last() {
+    let row = |process: i64, role: &str| tables::Process { process, role: Some(role.to_owned()), ..Default::default() };
+    let rows =
+        [row(0, "client"), row(1, "client"), row(1, "container"), row(2, "container"), tables::Process::default()];
+    assert_eq!(clients(frame(rows)).unwrap().into_iter().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
 fn forked_workers_count_with_the_root_at_any_interval() {
     let starts = [(0, 0.0), (1, 2.03), (2, 2.03)];
     for interval in [0.1, 0.25] {

@@ -64,6 +64,23 @@ impl Cgroups {
     }
 }
 
+impl Cgroups {
+    /// Picks the groups to read of a container's.
+    pub fn accounting_of_container(&self) -> Accounting {
+        let shared = self.accounting(&OwnGroup::none(""));
+        let of_container = |group: Option<Accounted>| {
+            group.map(|group| Accounted { scope: GroupScope::Container, note: String::new(), ..group })
+        };
+        Accounting {
+            cpu: of_container(shared.cpu),
+            throttling: of_container(shared.throttling),
+            memory: of_container(shared.memory),
+            processes: of_container(shared.processes),
+            io: of_container(shared.io),
+        }
+    }
+}
+
 /// One hierarchy that may tell a resource.
 struct Choice<'a> {
     version: Version,

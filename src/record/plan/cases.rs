@@ -11,6 +11,7 @@ use super::settings::{Axis, combinations};
 use super::shipped::{self, QUICK};
 use super::wish::{CaseWish, EnvironmentWish, Word};
 use crate::record::child;
+use crate::record::container::Launch;
 use crate::trace::run::case_name;
 
 /// One case: what is started for it, and under which name it is kept.
@@ -22,6 +23,8 @@ pub struct Case {
     pub program: PathBuf,
     /// As it is started and shown; the first word is the program's own name.
     pub command: Vec<String>,
+    /// The container that the command starts or works in.
+    pub container: Option<Launch>,
 }
 
 impl Case {
@@ -62,7 +65,7 @@ fn cases_of(wish: &CaseWish, environment: &EnvironmentWish) -> Result<Vec<Case>>
         });
         let own_program = wish.command.is_none() && environment.prefix.is_empty();
         let program = if own_program { shipped::program()? } else { child::resolve(&command[0])? };
-        cases.push(Case { workload: wish.workload.clone(), settings, program, command });
+        cases.push(Case { workload: wish.workload.clone(), settings, program, command, container: None });
     }
     if wish.command.is_some() {
         refuse_sweeps_without_effect(&wish.axes, &used)?;

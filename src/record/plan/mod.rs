@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+mod attach;
 pub mod cases;
 pub mod nearest;
 pub mod order;
@@ -63,6 +64,10 @@ pub struct Request {
     pub step_reading: StepReading,
     /// Whether the whole output of each run is kept.
     pub keep_output: bool,
+    /// A container that runs already, by name or id.
+    pub container: Option<String>,
+    /// How long to watch it at most, where there is no command.
+    pub duration: Option<Duration>,
 }
 
 /// What becomes of runs that a case has already.
@@ -106,7 +111,8 @@ impl Plan {
     ///
     /// # Errors
     /// One clear sentence for the first thing that is wrong; [`super::child::CannotStart`] where a command is missing.
-    pub fn new(request: Request) -> Result<Self> {
+    pub fn new(mut request: Request) -> Result<Self> {
+        let attach = attach::wanted(&mut request)?;
         words::check_numbers(&request)?;
         let wish = match &request.suite {
             Some(file) => suite::read(file)?,
@@ -119,7 +125,7 @@ impl Plan {
             let cases = cases::cases(&wish.cases, environment)?;
             Ok(Target { environment: environment.name.clone(), cases })
         };
-        Ok(Self {
+        let mut plan = Self {
             targets: environments.iter().map(target).collect::<Result<_>>()?,
             repeats: request.repeats.or(wish.repeats).unwrap_or(DEFAULT_REPEATS),
             interval: request.interval.or(wish.interval).unwrap_or(DEFAULT_INTERVAL),
@@ -129,7 +135,9 @@ impl Plan {
             fail_fast: request.fail_fast,
             step_reading: request.step_reading,
             keep_output: request.keep_output,
-        })
+        };
+        attach::containers(&mut plan, attach)?;
+        Ok(plan)
     }
 
     /// All runs in their order.
@@ -222,6 +230,8 @@ mod tests {
             dry_run: false,
             step_reading: StepReading::Auto,
             keep_output: false,
+            container: None,
+            duration: None,
         }
     }
 
@@ -249,7 +259,9 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_has_its_own_sentence() {
         type Change = fn(&mut Request);
-        let wrong: [(Change, &str); 15] = [
+        let wrong: [(Change, &str); 17] = [
+            (|request| (request.container = Some("c".into()), request.repeats = Some(1)).0, "recorded once"),
+            (|request| request.command = vec!["docker".into(), "run".into(), "-d".into(), "x".into()], "docker"),
             (|request| request.environment = None, "no environment is named"),
             (|request| request.environment = Some(" ".into()), "--env is empty"),
             (|request| request.environment = Some("a\nb".into()), "control character"),

@@ -17,7 +17,11 @@ pub struct CgroupProbe {
     /// The memory peak that stood when the probe began, and whether the group is older than the run.
     earlier_peak: Option<i64>,
     begun: bool,
-    last: Cgroup,
+    /// The most that was read so far: a container's group is gone before the run has ended.
+    most_cpu_ns: Option<i64>,
+    most_oom_kills: Option<i64>,
+    /// What the ledger says of a resource that no group tells.
+    absent: (CoverageState, &'static str),
 }
 
 /// One file, what it tells, and of which group.
@@ -61,6 +65,23 @@ struct Counters {
     written: Counter,
 }
 
+impl Counters {
+    fn from_zero() -> Self {
+        let zero = Counter::from_zero;
+        Self {
+            cpu: zero(),
+            cpu_user: zero(),
+            cpu_system: zero(),
+            throttled: zero(),
+            throttled_periods: zero(),
+            periods: zero(),
+            oom_kills: zero(),
+            read: zero(),
+            written: zero(),
+        }
+    }
+}
+
 impl CgroupProbe {
     pub fn new(accounting: Accounting) -> Self {
         let mut readers = Vec::new();
@@ -73,13 +94,47 @@ impl CgroupProbe {
         add(&accounting.memory, memory_files);
         add(&accounting.processes, |_| &PIDS);
         add(&accounting.io, io_files);
-        let counters = Counters::default();
-        Self { readers, counters, accounting, earlier_peak: None, begun: false, last: Cgroup::default() }
+        Self {
+            readers,
+            counters: Counters::default(),
+            accounting,
+            earlier_peak: None,
+            begun: false,
+            most_cpu_ns: None,
+            most_oom_kills: None,
+            absent: (
+                CoverageState::Unsupported,
+                "no control group that the run is in tells it; the root group has no such files",
+            ),
+        }
+    }
+
+    /// Of a container that is not found yet, and may never be.
+    pub fn of_no_container() -> Self {
+        let absent = (CoverageState::Lost, "the container was not found");
+        Self { absent, ..Self::new(Accounting::default()) }
+    }
+
+    /// Of a group that was made for the run after the run's start: all that it has used so far is the run's.
+    pub fn from_zero(accounting: Accounting, journal: &Journal) -> Self {
+        let probe = Self { counters: Counters::from_zero(), begun: true, ..Self::new(accounting) };
+        // So that its first second is told too.
+        let group = &probe.accounting;
+        let zero = |group: &Option<Accounted>| group.as_ref().map(|_| 0);
+        journal.append(Cgroup { cpu_ns: zero(&group.cpu), oom_kills: zero(&group.memory), ..Cgroup::default() });
+        probe
+    }
+
+    /// Whether the group has been removed, as a container's is at its end.
+    fn is_gone(&self) -> bool {
+        let of_container = |group: &&Accounted| group.scope == GroupScope::Container;
+        let group = [&self.accounting.cpu, &self.accounting.memory].into_iter().flatten().find(of_container);
+        group.is_some_and(|group| !group.dir.exists())
     }
 
     /// Takes one sample; the first is what counters count from.
     pub fn sample(&mut self, t_ns: i64, journal: &Journal) {
-        if self.readers.is_empty() {
+        if self.readers.is_empty() || self.is_gone() {
             return;
         }
         let mut told = Told::default();
@@ -92,8 +147,10 @@ impl CgroupProbe {
             let own = self.accounting.memory.as_ref().is_some_and(|group| group.scope == GroupScope::Own);
             self.earlier_peak = told.memory_peak_bytes.filter(|_| !own);
         }
-        self.last = self.row(t_ns, &told);
-        journal.append(self.last.clone());
+        let row = self.row(t_ns, &told);
+        self.most_cpu_ns = self.most_cpu_ns.max(row.cpu_ns);
+        self.most_oom_kills = self.most_oom_kills.max(row.oom_kills);
+        journal.append(row);
     }
 
     fn row(&mut self, t_ns: i64, told: &Told) -> Cgroup {
@@ -123,14 +180,14 @@ impl CgroupProbe {
         &self.accounting
     }
 
-    /// CPU time of the group at the last sample, where the group is the run's.
+    /// CPU time of the group up to the last sample, where the group is the run's.
     pub fn cpu_ns(&self) -> Option<i64> {
-        self.last.cpu_ns.filter(|_| self.accounting.cpu.as_ref().is_some_and(|group| group.scope.is_the_runs()))
+        self.most_cpu_ns.filter(|_| self.accounting.cpu.as_ref().is_some_and(|group| group.scope.is_the_runs()))
     }
 
     /// How many processes of the group were killed for lack of memory up to the last sample, and whose group it is.
     pub fn oom_kills(&self) -> Option<(i64, GroupScope)> {
-        Some((self.last.oom_kills?, self.accounting.memory.as_ref()?.scope))
+        Some((self.most_oom_kills?, self.accounting.memory.as_ref()?.scope))
     }
 
     /// The ledger's lines for `cgroup`.
@@ -146,9 +203,9 @@ impl CgroupProbe {
         ];
         coverage.extend(resources.into_iter().filter(|(_, group)| group.is_none()).map(|(metric, _)| Coverage {
             metric: metric.to_owned(),
-            state: CoverageState::Unsupported,
+            state: self.absent.0,
             source: "cgroup".to_owned(),
-            reason: "no control group that the run is in tells it; the root group has no such files".to_owned(),
+            reason: self.absent.1.to_owned(),
         }));
         self.tell_steps_back(&mut coverage);
         coverage

@@ -157,7 +157,8 @@ impl Session<'_> {
             recorded.ends.push(end);
             recorded.environments[slot.target].runs += usize::from(matches!(end, End::Ran(_)));
             if end == End::Ran(Outcome::Interrupted) || self.signals.stop_requests() > 0 {
-                recorded.interrupted = true;
+                // A container that was only watched ends the session well.
+                recorded.interrupted = !end.is_finished() || recorded.ends.len() < recorded.planned;
                 break;
             }
             if self.plan.fail_fast && !end.is_finished() {
@@ -255,6 +256,7 @@ impl Session<'_> {
             interval_ns: i64::try_from(self.plan.interval.as_nanos()).unwrap_or(i64::MAX),
             outcome: Outcome::Recording,
             duration_ns: None,
+            container: None,
             cpu: CpuTotals::default(),
             cgroup: Groups::default(),
             limits: self.ground.machine.limits,

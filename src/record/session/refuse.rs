@@ -7,6 +7,9 @@ use crate::record::mask::Mask;
 use crate::record::plan::{Case, Existing, Target};
 use crate::trace::open::{Environment, Run};
 
+/// Beginning of the keys that tell of a container's image.
+const IMAGE_KEYS: &str = "container_image";
+
 /// Checks a plan's part for one environment against the runs that are there.
 ///
 /// # Errors
@@ -52,7 +55,9 @@ fn refuse_another_command(target: &Target, before: &Environment, mask: &Mask) ->
 /// Without `--append` an environment stays what the runs that it keeps were recorded on.
 fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine) -> Result<()> {
     let Some(kept) = kept else { return Ok(()) };
-    let differing = fingerprint::differing_keys(&kept.record.fingerprint, &machine.fingerprint);
+    let mut differing = fingerprint::differing_keys(&kept.record.fingerprint, &machine.fingerprint);
+    // What is known of the image of a container that was started for a run is known only after it.
+    differing.retain(|key| kept.record.container.is_none() || !key.starts_with(IMAGE_KEYS));
     if !differing.is_empty() {
         bail!(
             "the environment {:?} was recorded on something else (different: {}); use another --env, or --append to mix them",

@@ -26,6 +26,9 @@ const RUN_COLUMNS: [Metric; 9] = [
 /// How the commands of the shipped workloads begin.
 const SHIPPED_PROGRAM: &str = "shice-workloads";
 
+/// Begins what stands for the command of a run that only watched a container.
+const WATCHED: &str = "--container";
+
 /// What `shice record` takes where nothing is said.
 const DEFAULT_INTERVAL_NS: i64 = 100_000_000;
 
@@ -233,7 +236,9 @@ fn reproduce(environment: &str, case: &CaseSummary) -> String {
             _ => words.extend(["--set".to_owned(), format!("{key}={value}")]),
         }
     }
-    words.extend(["--repeats".to_owned(), case.runs.len().to_string()]);
+    if case.container.is_none() {
+        words.extend(["--repeats".to_owned(), case.runs.len().to_string()]);
+    }
     if let Some(run) = case.runs.first().filter(|run| run.interval_ns != DEFAULT_INTERVAL_NS) {
         words.extend(["--interval".to_owned(), format!("{}ms", format::plain(run.interval_ns as f64 / 1e6))]);
     }
@@ -245,7 +250,13 @@ fn reproduce(environment: &str, case: &CaseSummary) -> String {
     if case.command.first().is_some_and(|program| program == SHIPPED_PROGRAM) {
         words.push(case.workload.clone());
     } else {
-        words.extend(["--workload".to_owned(), case.workload.clone(), "--".to_owned()]);
+        words.extend(["--workload".to_owned(), case.workload.clone()]);
+        // A container that was only watched has its options for a command.
+        let is_watched = case.command.first().is_some_and(|word| word == WATCHED);
+        if let Some(container) = case.container.clone().filter(|_| !is_watched) {
+            words.extend([WATCHED.to_owned(), container]);
+        }
+        words.extend((!is_watched).then(|| "--".to_owned()));
         words.extend(case.command.iter().cloned());
     }
     method::command(&words)

@@ -20,6 +20,8 @@ pub(super) struct Member {
     pub(super) start_ticks: i64,
     /// Number of the parent within the run.
     pub(super) parent: Option<i64>,
+    /// Whether it was ever seen in the control group that is followed.
+    pub(super) inside: bool,
     pub(super) name: String,
     /// The name that is in the journal already.
     pub(super) written_name: Option<String>,
@@ -85,6 +87,7 @@ impl Member {
             pid,
             start_ticks: identity.start_ticks,
             parent: None,
+            inside: false,
             name: identity.name.clone(),
             written_name: None,
             told_name: identity.name.clone(),

@@ -4,6 +4,7 @@
 //! walk -> member (one process, its files and its clock) -> ledger (what became of the readings)
 //! ```
 
+mod group;
 mod ledger;
 mod member;
 mod walk;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
+use self::group::Group;
 use self::ledger::Ledger;
 use self::member::{Fate, Member};
 use super::kernel::KernelUnits;
@@ -42,8 +44,7 @@ pub struct ProcessProbe {
     /// CPU time of those that have left; `None` while there is no reading.
     ended_cpu_ns: Option<i64>,
     strangers: HashSet<i32>,
-    /// Folder of the control group whose processes are the run's, whoever their parents are.
-    group: Option<PathBuf>,
+    group: Group,
     ticks: u64,
     kept_open: usize,
     ledger: Ledger,
@@ -72,7 +73,7 @@ impl ProcessProbe {
             next_process: 0,
             ended_cpu_ns: None,
             strangers: HashSet::new(),
-            group: None,
+            group: Group::default(),
             ticks: 0,
             kept_open: kept_open(),
             ledger: Ledger::default(),
@@ -95,7 +96,12 @@ impl ProcessProbe {
 
     /// Takes all processes of a control group for the run's.
     pub fn follow_group(&mut self, dir: &Path) {
-        self.group = Some(dir.to_owned());
+        self.group.follow(dir);
+    }
+
+    /// From now on only the processes of a container are the run's; where it is not found yet, nobody is.
+    pub fn expect_container(&mut self) {
+        self.group.expect_container();
     }
 
     /// Takes one sample of every process of the tree: one walk, and every figure off the same set.
@@ -105,7 +111,9 @@ impl ProcessProbe {
         pids.sort_unstable();
         let mut now = TreeNow::default();
         for pid in pids {
-            if let Some(sample) = self.sample_one(pid, t_ns, journal) {
+            let sample = self.sample_one(pid, t_ns, journal);
+            let counts = self.alive.get(&pid).is_some_and(|member| self.group.counts(member.inside));
+            if let Some(sample) = sample.filter(|_| counts) {
                 now.rss_bytes += sample.rss_bytes.unwrap_or(0);
                 now.pids.push(pid);
             }
@@ -116,7 +124,8 @@ impl ProcessProbe {
 
     /// Sum of all processes' CPU time so far, ended ones included; `None` while no clock has been read.
     pub fn cpu_ns(&self) -> Option<i64> {
-        let alive = self.alive.values().filter_map(|member| member.last.cpu_ns);
+        let alive = self.alive.values().filter(|member| self.group.counts(member.inside));
+        let alive = alive.filter_map(|member| member.last.cpu_ns);
         self.ended_cpu_ns.into_iter().chain(alive).reduce(|sum, cpu_ns| sum + cpu_ns)
     }
 
@@ -145,9 +154,10 @@ impl ProcessProbe {
         self.forget(pid);
     }
 
-    /// Pid and name of the processes that are still alive.
-    pub fn survivors(&self) -> Vec<(Pid, String)> {
-        let mut alive: Vec<&Member> = self.alive.values().filter(|member| member.is_alive()).collect();
+    /// Pid and name of the processes that are still alive; those in the followed group only where they are asked for.
+    pub fn survivors(&self, with_group: bool) -> Vec<(Pid, String)> {
+        let wanted = |member: &&Member| with_group || !member.inside;
+        let mut alive: Vec<&Member> = self.alive.values().filter(wanted).filter(|member| member.is_alive()).collect();
         alive.sort_by_key(|member| member.process());
         alive.into_iter().map(|member| (Pid::from_raw(member.pid), member.name.clone())).collect()
     }
@@ -191,6 +201,7 @@ impl ProcessProbe {
             start_ns: Some(member.start_ticks * self.units.tick_ns - self.start_boottime_ns),
             parent: member.parent,
             name: Some(member.name.clone()),
+            role: self.group.role(member.inside),
         });
     }
 }

@@ -124,6 +124,34 @@ fn a_process_of_the_runs_group_belongs_to_it_whoever_its_parent_is() {
 }
 
 #[test]
+fn where_a_container_is_followed_its_processes_alone_are_the_runs() {
+    let proc = Proc::new();
+    proc.put(ROOT + 1, ROOT, 101);
+    let (mut probe, journal) = proc.probe();
+    probe.expect_container();
+    assert!(pids(&mut probe, &journal).is_empty(), "it is not found yet");
+    let group = proc.0.path().join("group");
+    fs::create_dir(&group).unwrap();
+    fs::write(group.join("cgroup.procs"), format!("{}\n", ROOT + 1)).unwrap();
+    probe.follow_group(&group);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1]);
+    let outside: Vec<i32> = probe.survivors(false).into_iter().map(|(pid, _)| pid.as_raw()).collect();
+    assert_eq!((outside, probe.survivors(true).len()), (vec![ROOT], 2));
+    journal.flush();
+    let mut roles = Vec::new();
+    crate::trace::journal::read(&proc.0.path().join("journal"), |row| {
+        if let crate::trace::tables::Row::Process(process) = row {
+            roles.push((process.process, process.role.unwrap()));
+        }
+        Ok(())
+    })
+    .unwrap();
+    roles.sort();
+    let expected = [(0, "client"), (1, "client"), (1, "container")].map(|(number, role)| (number, role.to_owned()));
+    assert_eq!(roles, expected);
+}
+
+#[test]
 fn of_a_large_tree_the_first_keep_their_files_open() {
     let proc = Proc::new();
     for n in 1..100 {

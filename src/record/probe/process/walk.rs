@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind};
 
 use super::ProcessProbe;
 use super::member::{self, Member};
-use crate::record::cgroup::own;
 use crate::record::probe::kernel::Identity;
 use crate::trace::Journal;
 use crate::trace::tables::ProcessSample;
@@ -23,14 +22,14 @@ impl ProcessProbe {
         }
         let listed = self.present_pids();
         let Some(present) = self.ledger.walk.count(listed) else { return };
-        let group = self.group_members();
-        self.strangers.retain(|pid| present.contains(pid) && !group.contains(pid));
+        self.look_at_group();
+        self.strangers.retain(|pid| present.contains(pid) && !self.group.holds(*pid));
         let mut unknown = self.unknown_among(&present);
         // A parent can have a higher pid than its child, so go on until a pass finds nobody new.
         loop {
             let before = unknown.len();
             unknown.retain(|(pid, identity)| {
-                let ours = group.contains(pid) || self.is_ours(identity);
+                let ours = self.group.holds(*pid) || self.is_ours(identity);
                 if ours {
                     self.admit_and_write(*pid, identity, t_ns, journal);
                 }
@@ -78,10 +77,16 @@ impl ProcessProbe {
         unknown
     }
 
-    /// Processes of the run's control group: of those that left the tree unseen it still knows.
-    fn group_members(&self) -> HashSet<i32> {
-        let members = self.group.as_deref().map(own::processes).and_then(Result::ok);
-        members.unwrap_or_default().into_iter().collect()
+    /// Looks who is in the run's control group: it knows of those too that left the tree unseen.
+    fn look_at_group(&mut self) {
+        self.group.look();
+        for member in self.alive.values_mut().filter(|member| !member.inside) {
+            if self.group.holds(member.pid) {
+                member.inside = true;
+                // Its role is another by now.
+                member.written_name = None;
+            }
+        }
     }
 
     /// Whether a process belongs to the tree. One that is older than the root does not, even as a child of the
@@ -113,6 +118,11 @@ impl ProcessProbe {
         let stay_open = self.alive.values().filter(|member| member.keeps_files_open()).count() < self.kept_open;
         let mut member = Member::new(&self.proc, pid, identity, self.next_process, stay_open);
         member.parent = parent;
+        member.inside = self.group.holds(pid);
+        if member.inside && identity.start_ticks < self.root_start_ticks {
+            // Of a container that was there before: what it used until now is not the run's.
+            member.cpu_base_ns = member.cpu_ns().unwrap_or(0);
+        }
         self.next_process += 1;
         self.alive.insert(pid, member);
     }
@@ -126,7 +136,8 @@ impl ProcessProbe {
 
     /// Lets a process go that has left the tree: of what was kept for it only its CPU time stays.
     pub(super) fn forget(&mut self, pid: i32) {
-        if let Some(cpu_ns) = self.alive.remove(&pid).and_then(|member| member.last.cpu_ns) {
+        let member = self.alive.remove(&pid).filter(|member| self.group.counts(member.inside));
+        if let Some(cpu_ns) = member.and_then(|member| member.last.cpu_ns) {
             self.ended_cpu_ns = Some(self.ended_cpu_ns.unwrap_or(0) + cpu_ns);
         }
     }

@@ -1,0 +1,340 @@
+//! Recording what a container client starts, with a stand-in for `docker` whose daemon is outside the recorder's tree: in
+//! real control groups where this user may make some, and in a folder that looks like them everywhere. Needs Python.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "a test may end so")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use common::{Bench, column, is_alive, text, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use polars::prelude::{col, lit};
+use shice::aggregate::summary::Metric;
+use shice::trace::Run;
+use shice::trace::run::{Coverage, CoverageState, GroupScope, Outcome};
+use shice::trace::tables::{Cgroup, Process};
+
+const MIB: f64 = (1 << 20) as f64;
+/// Burns one second of CPU time with 100 MiB, and tells by its own clock what it used.
+const BURN: &str = "import time\nblock = bytearray(b'x') * (100 << 20)\nwhile time.process_time() < 1: pass\n\
+                    open('own.txt', 'w').write(str(time.process_time()))";
+
+/// A bench with a daemon.
+struct Yard {
+    bench: Bench,
+    daemon: Child,
+    folder: bool,
+}
+
+impl Yard {
+    /// `None` where `mode` is `real` and no group may be made.
+    fn new(mode: &str) -> Option<Self> {
+        let bench = Bench::new();
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/docker");
+        fs::create_dir_all(bench.path("bin")).unwrap();
+        fs::create_dir_all(bench.path("groups/system.slice")).unwrap();
+        std::os::unix::fs::symlink(scripts.join("client.py"), bench.path("bin/docker")).unwrap();
+        let mut command = Command::new("python3");
+        command.arg(scripts.join("daemon.py")).arg(bench.path("socket")).arg(mode).arg(bench.path("groups"));
+        let mut daemon =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python (python3) is needed");
+        let mut line = String::new();
+        BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let yard = Self { bench, daemon, folder: mode == "folder" };
+        (line.trim() == "ready").then_some(yard)
+    }
+
+    fn folder() -> Self {
+        Self::new("folder").unwrap()
+    }
+
+    /// Both kinds, as far as there are.
+    fn all() -> Vec<Self> {
+        let real = Self::new("real");
+        if real.is_none() {
+            eprintln!("not tested here: no control group can be made");
+        }
+        real.into_iter().chain([Self::folder()]).collect()
+    }
+
+    /// A program that finds the stand-in first.
+    fn prepare(&self, mut command: Command) -> Command {
+        let path = format!("{}:{}", self.bench.path("bin").display(), std::env::var("PATH").unwrap());
+        command.env("PATH", path).env("STAND_IN_SOCKET", self.bench.path("socket"));
+        command.env_remove("DOCKER_HOST").env_remove("DOCKER_CONTEXT");
+        if self.folder {
+            command.env("SHICE_CGROUP_ROOT", self.bench.path("groups"));
+        }
+        command
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let begin = ["record", "--env", "e", "--workload", "w"];
+        self.prepare(self.bench.command(&[&begin[..], words].concat()))
+    }
+
+    fn record(&self, words: &[&str]) -> Output {
+        self.command(&[&["--repeats", "1", "--"], words].concat()).output().unwrap()
+    }
+
+    /// Starts a container that burns CPU, beside any recorder; returns its client.
+    fn start(&self, name: &str, script: &str) -> Child {
+        let mut command = Command::new("docker");
+        command.args(["run", "--name", name, "img", "sh", "-c", &format!("echo $$ > {name}.pid; {script}")]);
+        let client = self.prepare(command).current_dir(self.bench.path("")).spawn().unwrap();
+        self.pid(name);
+        client
+    }
+
+    /// Waits for the pid of a container's first process.
+    fn pid(&self, name: &str) -> i32 {
+        let path = self.bench.path(&format!("{name}.pid"));
+        wait_until("the container runs", || fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')));
+        fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        // Its standard input ends, and it ends its containers.
+        drop(self.daemon.stdin.take());
+        let _ = self.daemon.wait();
+    }
+}
+
+fn ledger<'a>(run: &'a Run, metric: &str) -> &'a Coverage {
+    run.record.coverage.iter().find(|entry| entry.metric == metric).unwrap()
+}
+
+fn names(run: &Run, role: &str) -> Vec<String> {
+    let rows = run.scan::<Process>().unwrap().unwrap();
+    let rows = rows.filter(col("role").eq(lit(role))).select([col("name")]).collect().unwrap();
+    rows.column("name").unwrap().str().unwrap().iter().flatten().map(str::to_owned).collect()
+}
+
+fn values(yard: &Yard) -> std::collections::BTreeMap<Metric, f64> {
+    let environment = yard.bench.trace().environments.remove(0);
+    shice::aggregate::summarise(&environment).unwrap().cases[0].runs[0].values.clone()
+}
+
+#[test]
+fn cpu_time_and_memory_of_a_container_are_the_runs_and_not_those_of_its_client() {
+    for yard in Yard::all() {
+        fs::write(yard.bench.path("burn.py"), BURN).unwrap();
+        let words = ["--repeats", "1", "--", "docker", "run", "--rm", "img", "python3", "burn.py"];
+        let mut command = yard.command(&words);
+        // Three times the container's memory, and half of its CPU time.
+        let output = command.env("STAND_IN_CLIENT_MIB", "300").env("STAND_IN_CLIENT_SECONDS", "0.5").output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let own: f64 = fs::read_to_string(yard.bench.path("own.txt")).unwrap().parse().unwrap();
+        let run = yard.bench.only_run();
+        let record = &run.record;
+        assert_eq!(record.cgroup.cpu, Some(GroupScope::Container), "{:?}", record.events);
+        // Its end takes CPU time too, which it cannot see of itself.
+        let cpu = record.cpu.cgroup_ns.unwrap() as f64 / 1e9;
+        assert!(cpu >= own * 0.98 && cpu < own + 0.45, "{cpu} against {own}");
+        let best = record.cpu.best_ns().unwrap() as f64 / 1e9;
+        assert!((best - cpu).abs() < 0.05, "{best} against {cpu}");
+        assert_eq!(record.cpu.rusage_ns(), None, "the client's is not the run's");
+        let values = values(&yard);
+        for metric in [Metric::MemorySumOfPeaks, Metric::MemoryGroupPeak] {
+            // Python itself takes less than 30 MiB.
+            let Some(peak) = values.get(&metric).map(|bytes| bytes / MIB) else { continue };
+            assert!((100.0..160.0).contains(&peak), "{metric:?}: {peak} MiB");
+        }
+        assert!(values.contains_key(&Metric::MemorySumOfPeaks) && values[&Metric::Processes] == 1.0, "{values:?}");
+        assert!(names(&run, "container").iter().any(|name| name.starts_with("python3")));
+        assert!(!names(&run, "client").is_empty());
+        assert_eq!(record.command, ["docker", "run", "--rm", "img", "python3", "burn.py"]);
+        assert_eq!(record.container.as_ref().unwrap().client, "docker");
+        assert!(!run.dir.join("container-id.txt").exists());
+        assert_eq!(ledger(&run, "process.role").state, CoverageState::Measured);
+        assert_eq!(record.fingerprint["container_image"], "img");
+        assert_eq!(record.fingerprint["container_image_digest"], "sha256:d1");
+        assert_eq!(record.fingerprint["container_image_bytes"], 12345);
+        if yard.folder {
+            assert_eq!((record.limits.cpu_cores, record.limits.memory_bytes), (0.5, 1 << 30));
+        }
+        // Another run of the same environment is no other machine because the image is known by now.
+        let again =
+            yard.command(&["--append", "--repeats", "1", "--", "docker", "run", "--rm", "img", "python3", "burn.py"]);
+        assert!({ again }.output().unwrap().status.success());
+    }
+}
+
+#[test]
+fn the_exit_code_and_the_users_own_id_file_are_kept() {
+    let yard = Yard::folder();
+    let output = yard.record(&["docker", "run", "--cidfile", "my.id", "img", "sh", "-c", "sleep 0.5; exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let run = yard.bench.only_run();
+    assert_eq!(run.record.outcome, Outcome::Failed { exit_code: 7 });
+    assert!(run.record.cpu.cgroup_ns.is_some(), "{:?}", run.record.events);
+    assert_eq!(fs::read_to_string(yard.bench.path("my.id")).unwrap().len(), 64);
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_before_anything_is_written() {
+    let yard = Yard::folder();
+    let mut remote = yard.command(&["--", "docker", "run", "img"]);
+    remote.env("DOCKER_HOST", "tcp://far:2375");
+    for (mut command, expected) in [
+        (yard.command(&["--", "docker", "run", "-d", "img"]), "leave -d out"),
+        (yard.command(&["--", "docker", "exec", "c", "true"]), "--container NAME"),
+        (yard.command(&["--", "docker", "--context", "far", "run", "img"]), "another machine here (--context far)"),
+        (remote, "shice record"),
+        (yard.command(&["--container", "nobody"]), "no running container"),
+        (yard.command(&["--container", "nobody", "--repeats", "1"]), "recorded once"),
+    ] {
+        let output = command.output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
+    }
+    assert!(!yard.bench.path("traces").exists());
+}
+
+#[test]
+fn a_container_that_is_not_found_leaves_null_and_says_so() {
+    let yard = Yard::folder();
+    let mut command = yard.command(&["--repeats", "1", "--", "docker", "run", "img", "sleep", "0.5"]);
+    let output = command.env("STAND_IN_NO_ID", "1").env("STAND_IN_CLIENT_MIB", "50").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run = yard.bench.only_run();
+    assert_eq!(run.record.cpu, Default::default());
+    assert_eq!(ledger(&run, "process.role").state, CoverageState::Lost);
+    assert_eq!(ledger(&run, "cgroup.cpu").state, CoverageState::Lost);
+    assert!(run.record.events[0].contains("told no id"), "{:?}", run.record.events);
+    let values = values(&yard);
+    for metric in [Metric::CpuTime, Metric::CpuUsage, Metric::MemorySumOfPeaks, Metric::Processes] {
+        assert_eq!(values.get(&metric), None, "{metric:?}");
+    }
+}
+
+#[test]
+fn stopping_a_run_ends_its_container_also_one_that_ignores_sigterm() {
+    for (script, again) in [("exec sleep 60", false), ("trap '' TERM; while :; do sleep 0.1; done", true)] {
+        let yard = Yard::folder();
+        let script = format!("echo $$ > c.pid; {script}");
+        let words = ["--repeats", "1", "--", "docker", "run", "img", "sh", "-c", &script];
+        let mut recorder = yard.command(&words).stderr(Stdio::null()).spawn().unwrap();
+        let pid = yard.pid("c");
+        let send = || kill(Pid::from_raw(i32::try_from(recorder.id()).unwrap()), Signal::SIGINT).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        send();
+        if again {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            send();
+        }
+        assert_eq!(recorder.wait().unwrap().code(), Some(130));
+        wait_until("the container has ended", || !is_alive(pid));
+        assert_eq!(yard.bench.only_run().record.outcome, Outcome::Interrupted);
+    }
+}
+
+#[test]
+fn a_container_that_outlives_its_client_is_ended_and_named() {
+    let yard = Yard::folder();
+    let words = ["--repeats", "1", "--", "docker", "run", "img", "sh", "-c", "echo $$ > c.pid; exec sleep 60"];
+    let recorder = yard.command(&words).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = yard.pid("c");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let client = fs::read_to_string(format!("/proc/{0}/task/{0}/children", recorder.id())).unwrap();
+    kill(Pid::from_raw(client.split(' ').next().unwrap().parse().unwrap()), Signal::SIGKILL).unwrap();
+    let output = recorder.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(137), "{}", text(&output.stderr));
+    assert!(!is_alive(pid));
+    assert_eq!(yard.bench.only_run().record.survivors, ["sleep"]);
+}
+
+#[test]
+fn a_container_that_lacked_memory_is_told_apart() {
+    let yard = Yard::folder();
+    let mut command = yard.command(&["--repeats", "1", "--", "docker", "run", "img", "sleep", "60"]);
+    let output = command.env("STAND_IN_OOM", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(137), "{}", text(&output.stderr));
+    let record = yard.bench.only_run().record;
+    assert_eq!(record.outcome, Outcome::OutOfMemory { signal: 9 }, "{:?}", record.events);
+}
+
+#[test]
+fn a_running_container_is_watched_for_a_time_and_goes_on() {
+    for yard in Yard::all() {
+        let mut client = yard.start("mine", "exec python3 -c 'while True: pass'");
+        let pid = yard.pid("mine");
+        let before = std::time::Instant::now();
+        let output = yard.command(&["--container", "mine", "--duration", "1500ms"]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(is_alive(pid), "it is not the run's to end");
+        let run = yard.bench.only_run();
+        let record = &run.record;
+        assert_eq!(record.outcome, Outcome::Finished);
+        assert_eq!(record.command, ["--container", "mine", "--duration", "1s 500ms"]);
+        let seconds = record.duration_ns.unwrap() as f64 / 1e9;
+        assert!(seconds >= 1.5 && seconds < before.elapsed().as_secs_f64(), "{seconds}");
+        let cpu = record.cpu.cgroup_ns.unwrap() as f64 / 1e9;
+        // One thread cannot use more, and what was used before does not count.
+        assert!(cpu > 0.2 && cpu <= seconds + 0.1, "{cpu} in {seconds}");
+        assert_eq!(column::<Cgroup>(&run, "cpu_ns")[0], 0.0);
+        assert!(record.survivors.is_empty());
+        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        client.wait().unwrap();
+    }
+}
+
+#[test]
+fn ctrl_c_is_a_good_end_of_watching_and_so_is_the_containers_own() {
+    let yard = Yard::folder();
+    let mut client = yard.start("mine", "exec sleep 60");
+    let pid = yard.pid("mine");
+    let watch = ["--container", "mine"];
+    let mut recorder = yard.command(&watch).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("it records", || yard.bench.path("traces/environment=e/case=w/run=1/node=0/journal.jsonl").exists());
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    kill(Pid::from_raw(i32::try_from(recorder.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(recorder.wait().unwrap().code(), Some(0));
+    assert_eq!(yard.bench.only_run().record.outcome, Outcome::Finished);
+    assert!(is_alive(pid));
+    let mut recorder = yard.command(&["--container", "mine", "--append"]).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("it records", || yard.bench.path("traces/environment=e/case=w/run=2/node=0/journal.jsonl").exists());
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    assert_eq!(recorder.wait().unwrap().code(), Some(0));
+    client.wait().unwrap();
+}
+
+#[test]
+fn a_command_in_a_running_container_is_measured_by_the_containers_group() {
+    let Some(yard) = Yard::new("real") else { return eprintln!("not tested here: no control group can be made") };
+    let mut client = yard.start("mine", "exec sleep 60");
+    let pid = yard.pid("mine");
+    fs::write(yard.bench.path("burn.py"), BURN).unwrap();
+    let burn = yard.bench.path("burn.py").display().to_string();
+    let script = format!("cd {} && exec python3 {burn}", yard.bench.path("").display());
+    let output = yard.command(&["--container", "mine", "--", "docker", "exec", "mine", "sh", "-c", &script]).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let record = yard.bench.only_run().record;
+    let cpu = record.cpu.cgroup_ns.unwrap() as f64 / 1e9;
+    assert!((0.98..1.5).contains(&cpu), "{cpu}");
+    assert_eq!(record.container.unwrap().attached.as_deref(), Some("mine"));
+    assert!(is_alive(pid));
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    client.wait().unwrap();
+}
+
+#[test]
+fn an_id_that_several_containers_begin_with_is_refused() {
+    let yard = Yard::folder();
+    for end in ["a", "b"] {
+        let group = yard.bench.path("groups").join(format!("docker/{}{}", "1".repeat(63), end));
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join("cgroup.procs"), "1\n").unwrap();
+    }
+    let output = yard.command(&["--container", "1111"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("2 running containers"), "{}", text(&output.stderr));
+}
