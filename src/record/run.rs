@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::cgroup::Cgroups;
-use super::checks;
 use super::child::{self, Child, Spec};
 use super::clock;
 use super::container::Follow;
@@ -137,9 +136,6 @@ fn measure(
     record.coverage.extend(coverage);
     if let Ok(loaded) = loaded {
         loaded.write(record);
-    }
-    if let Some(Some(runtime)) = record.software.get("cuda_runtime") {
-        checks::settle_runtime(&mut record.checks, runtime);
     }
     Ok(span)
 }

@@ -14,8 +14,9 @@ pub mod trial;
 use serde_json::json;
 
 use self::facts::Facts;
-use self::rules::{RULES, Verdict};
+use self::rules::{DRIVER_CUDA, RULES, Rule, Verdict};
 use crate::trace::check::Check;
+use crate::trace::run::Limits;
 
 /// Holds every rule against the facts, in the order of the catalogue.
 pub fn judge(facts: &Facts) -> Vec<Check> {
@@ -24,7 +25,7 @@ pub fn judge(facts: &Facts) -> Vec<Check> {
 
 /// Says whether the driver can serve the CUDA runtime that the workload has loaded, which nobody knew before the run.
 pub fn settle_runtime(checks: &mut [Check], runtime: &str) {
-    let Some(rule) = RULES.iter().find(|rule| rule.name == rules::DRIVER_CUDA) else { return };
+    let Some(rule) = RULES.iter().find(|rule| rule.name == DRIVER_CUDA) else { return };
     let Some(check) = checks.iter_mut().find(|check| check.name == rule.name && check.cause == rules::NO_RUNTIME)
     else {
         return;
@@ -33,11 +34,41 @@ pub fn settle_runtime(checks: &mut [Check], runtime: &str) {
     *check = rule.check(rules::served(&driver, &cuda, runtime));
 }
 
+/// Checks that tell of the machine, whatever container a run is in.
+const OF_MACHINE: [&str; 6] = ["nvidia_driver", DRIVER_CUDA, "gpu_memory", "gpu_throttling", "swap", "cpu_governor"];
+
+/// The checks of a run in a container that this program is not in: what tells of the machine stays, shared memory and
+/// limits are the container's, and the rest cannot be seen from here.
+pub fn of_container(before: &[Check], seen: &Container) -> Vec<Check> {
+    let cores = seen.limits.cores_online;
+    let check = |rule: &Rule| match rule.name {
+        "shm" => Some(rule.check(rules::host::shm_of(Some(seen.shm_bytes)))),
+        "memory_limit" => Some(rule.check(rules::host::memory_limit_of(seen.limits))),
+        "cpu_limit" => {
+            let quota = Some(seen.limits.cpu_cores);
+            Some(rule.check(rules::host::cpu_limit_of(cores, cores as usize, quota, seen.threads)))
+        }
+        name if OF_MACHINE.contains(&name) => before.iter().find(|check| check.name == name).cloned(),
+        _ => None,
+    };
+    RULES.iter().filter_map(check).collect()
+}
+
+/// What can be seen of a container from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Container {
+    /// Size of its /dev/shm and what of it is free.
+    pub shm_bytes: (i64, i64),
+    pub limits: Limits,
+    /// `OMP_NUM_THREADS` of its processes.
+    pub threads: Option<u32>,
+}
+
 fn text(check: &Check, key: &str) -> Option<String> {
     check.values.get(key)?.as_str().map(str::to_owned)
 }
 
-impl rules::Rule {
+impl Rule {
     fn check(&self, verdict: Verdict) -> Check {
         Check {
             name: self.name.to_owned(),

@@ -8,7 +8,7 @@ use crate::trace::check::CheckState::{self, Failed, Ok, Unknown, Warning};
 
 mod cuda;
 mod driver;
-mod host;
+pub mod host;
 mod safety;
 
 pub use cuda::served;

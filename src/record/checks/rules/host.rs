@@ -2,6 +2,7 @@
 
 use super::{Verdict, list};
 use crate::record::checks::facts::Facts;
+use crate::trace::run::Limits;
 
 /// What Docker and Kubernetes give a container where nothing is said (`docker run --shm-size`, 64 MiB). One batch of
 /// 64 images of 3×224×224 floats is 37 MiB, and each worker prepares two: PyTorch's README calls this size not enough.
@@ -12,7 +13,12 @@ const SHM_ENOUGH_BYTES: i64 = 1 << 30;
 const SWAP_USED_BYTES: i64 = 256 << 20;
 
 pub(super) fn shm(facts: &Facts) -> Verdict {
-    let Some((size, free)) = facts.shm_bytes else { return Verdict::of("missing") };
+    shm_of(facts.shm_bytes)
+}
+
+/// By size and free space of /dev/shm.
+pub fn shm_of(bytes: Option<(i64, i64)>) -> Verdict {
+    let Some((size, free)) = bytes else { return Verdict::of("missing") };
     let (outcome, threshold) = match size {
         _ if size <= SHM_DEFAULT_BYTES => ("default", SHM_DEFAULT_BYTES),
         _ if size < SHM_ENOUGH_BYTES => ("small", SHM_ENOUGH_BYTES),
@@ -23,27 +29,33 @@ pub(super) fn shm(facts: &Facts) -> Verdict {
 }
 
 pub(super) fn memory_limit(facts: &Facts) -> Verdict {
-    let limits = facts.limits;
+    memory_limit_of(facts.limits)
+}
+
+/// By what may be used of what there is.
+pub fn memory_limit_of(limits: Limits) -> Verdict {
     let limited = limits.memory_bytes < limits.memory_total_bytes;
     Verdict::of(if limited { "limited" } else { "ok" })
         .with("limit_bytes", limits.memory_bytes)
         .with("total_bytes", limits.memory_total_bytes)
 }
 
-/// Libraries count the cores that the affinity allows and start as many threads; a quota of CPU time they do not see.
 pub(super) fn cpu_limit(facts: &Facts) -> Verdict {
-    let allowed = facts.allowed_cores;
-    let online = facts.limits.cores_online;
-    let Some(quota) = facts.quota_cores.filter(|quota| *quota < allowed as f64) else {
+    cpu_limit_of(facts.limits.cores_online, facts.allowed_cores, facts.quota_cores, facts.threads)
+}
+
+/// Libraries count the cores that the affinity allows and start as many threads; a quota of CPU time they do not see.
+pub fn cpu_limit_of(online: u32, allowed: usize, quota: Option<f64>, threads: Option<u32>) -> Verdict {
+    let Some(quota) = quota.filter(|quota| *quota < allowed as f64) else {
         let pinned = u32::try_from(allowed).is_ok_and(|allowed| allowed < online);
         return Verdict::of(if pinned { "pinned" } else { "ok" }).with("cores", allowed).with("online_cores", online);
     };
-    let threads = quota.floor().max(1.0);
-    let set = facts.threads.filter(|set| f64::from(*set) <= quota.ceil());
+    let fitting = quota.floor().max(1.0);
+    let set = threads.filter(|set| f64::from(*set) <= quota.ceil());
     Verdict::of(if set.is_some() { "threads_set" } else { "limited" })
         .with("limit_cores", quota)
         .with("cores", allowed)
-        .with("threads", set.map_or(threads as u32, |set| set))
+        .with("threads", set.unwrap_or(fitting as u32))
 }
 
 pub(super) fn swap(facts: &Facts) -> Verdict {

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use self::library::Versions;
 use self::python::Python;
 use super::variables;
+use crate::record::checks::{self, Container};
 use crate::record::mask::Mask;
 use crate::record::probe::process::TreeNow;
 use crate::trace::run::{Coverage, CoverageState, RunRecord};
@@ -121,6 +122,9 @@ pub struct Loaded<'a> {
     /// Folders of Python packages that were read.
     sites: BTreeSet<PathBuf>,
     looks: usize,
+    /// Size and free space of /dev/shm as a process with another root folder or other mounts sees it: that of its
+    /// container. Absent where all processes are where this program is.
+    shm_bytes: Option<(i64, i64)>,
     refused: Option<std::io::Error>,
     libraries: BTreeMap<String, Option<String>>,
     software: BTreeMap<&'static str, BTreeSet<String>>,
@@ -140,6 +144,7 @@ impl<'a> Loaded<'a> {
             known: BTreeSet::new(),
             sites: BTreeSet::new(),
             looks: 0,
+            shm_bytes: None,
             refused: None,
             libraries: BTreeMap::new(),
             software: BTreeMap::new(),
@@ -185,6 +190,9 @@ impl<'a> Loaded<'a> {
             return;
         }
         self.looks += 1;
+        if self.shm_bytes.is_none() && process.root != Path::new("/") {
+            self.shm_bytes = super::space(&inside(&process.root, Path::new("/dev/shm")));
+        }
         for path in &process.mapped {
             if self.files.insert((process.root.clone(), path.clone())) {
                 self.take_library(process, path);
@@ -268,7 +276,7 @@ impl<'a> Loaded<'a> {
         self.software.entry(key).or_default().insert(value.to_owned());
     }
 
-    /// Enters all of it into the run's record.
+    /// Enters all of it into the run's record, which has to know its limits already.
     pub fn write(self, record: &mut RunRecord) {
         record.coverage.push(self.coverage());
         let joined = |values: &BTreeSet<String>| values.iter().cloned().collect::<Vec<_>>().join(", ");
@@ -283,6 +291,14 @@ impl<'a> Loaded<'a> {
             let inherited = std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
             record.variables = variables::of(inherited, self.mask);
+        }
+        if let Some(shm_bytes) = self.shm_bytes {
+            let threads = record.variables.get("OMP_NUM_THREADS").and_then(|number| number.parse().ok());
+            let seen = Container { shm_bytes, limits: record.limits, threads };
+            record.checks = checks::of_container(&record.checks, &seen);
+        }
+        if let Some(Some(runtime)) = record.software.get("cuda_runtime") {
+            checks::settle_runtime(&mut record.checks, runtime);
         }
     }
 
@@ -321,5 +337,31 @@ mod tests {
         let line = record.coverage.iter().find(|line| line.metric == METRIC).unwrap();
         assert_eq!(line.state, CoverageState::Lost);
         assert!(record.libraries.is_empty() && record.software.is_empty());
+    }
+
+    #[test]
+    fn a_process_with_a_root_folder_of_its_own_is_looked_at_from_there() {
+        let (proc, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = |target: &Path, name: &str| std::os::unix::fs::symlink(target, proc.path().join(name)).unwrap();
+        for folder in ["self/ns", "42/ns"] {
+            fs::create_dir_all(proc.path().join(folder)).unwrap();
+        }
+        fs::create_dir_all(root.path().join("dev/shm")).unwrap();
+        fs::create_dir_all(root.path().join("opt/libtorch/lib")).unwrap();
+        fs::write(root.path().join("opt/libtorch/build-version"), "2.8.0\n").unwrap();
+        link(Path::new("mnt:[1]"), "self/ns/mnt");
+        link(Path::new("mnt:[2]"), "42/ns/mnt");
+        link(root.path(), "42/root");
+        let maps = "7f00-7f01 r-xp 00000000 08:01 12 /opt/libtorch/lib/libtorch_cpu.so\n";
+        fs::write(proc.path().join("42/maps"), maps).unwrap();
+        fs::write(proc.path().join("42/environ"), "OMP_NUM_THREADS=3\0").unwrap();
+        let (mask, mut record) = (Mask::default(), RunRecord::for_tests(Outcome::Finished));
+        let mut loaded = Loaded::new(proc.path(), &mask);
+        loaded.look(&[42]);
+        loaded.write(&mut record);
+        assert_eq!(record.software["torch"].as_deref(), Some("2.8.0"));
+        assert_eq!(record.variables["OMP_NUM_THREADS"], "3");
+        let names: Vec<&str> = record.checks.iter().map(|check| check.name.as_str()).collect();
+        assert_eq!(names, ["shm", "memory_limit", "cpu_limit"]);
     }
 }
