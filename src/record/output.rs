@@ -97,7 +97,7 @@ impl Streams {
         if open {
             tail.push("(the output was still held open by a process outside the run)".to_owned());
         }
-        Remains { tail, not_kept: self.kept.and_then(|kept| kept.ended()) }
+        Remains { tail, not_kept: self.kept.and_then(|kept| kept.close()) }
     }
 }
 

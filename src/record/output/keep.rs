@@ -26,6 +26,7 @@ struct Inner {
     looked_at: Option<u64>,
     /// Why nothing more is kept.
     ended: Option<String>,
+    closed: bool,
 }
 
 impl Kept {
@@ -33,16 +34,19 @@ impl Kept {
     /// Names the file that could not be made.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create_new(path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(Mutex::new(Inner { file, written: 0, looked_at: None, ended: None })))
+        Ok(Self(Mutex::new(Inner { file, written: 0, looked_at: None, ended: None, closed: false })))
     }
 
     pub(super) fn take(&self, output: &[u8]) {
         self.lock().take(output);
     }
 
-    /// Why the file does not hold the whole output, if so.
-    pub(super) fn ended(&self) -> Option<String> {
-        self.lock().ended.clone()
+    /// Takes nothing more: what somebody outside the run prints later is not of the run. Tells why the file does not
+    /// hold the whole output, if so.
+    pub(super) fn close(&self) -> Option<String> {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.ended.clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -52,7 +56,7 @@ impl Kept {
 
 impl Inner {
     fn take(&mut self, output: &[u8]) {
-        if self.ended.is_some() {
+        if self.closed || self.ended.is_some() {
             return;
         }
         if self.looked_at.is_none_or(|at| self.written - at >= LOOK_EVERY_BYTES) {
@@ -92,16 +96,18 @@ mod tests {
         let kept = Kept::create(&path).unwrap();
         kept.take(b"one\xff\r");
         kept.take(b"two");
-        assert_eq!((std::fs::read(&path).unwrap().as_slice(), kept.ended()), (b"one\xff\rtwo".as_slice(), None));
+        assert_eq!(kept.close(), None);
+        kept.take(b"later");
+        assert_eq!(std::fs::read(&path).unwrap(), b"one\xff\rtwo");
     }
 
     #[test]
     fn a_disk_that_takes_no_more_ends_the_keeping_and_nothing_else() {
         let file = File::options().write(true).open("/dev/full").unwrap();
-        let kept = Kept(Mutex::new(Inner { file, written: 0, looked_at: Some(0), ended: None }));
+        let kept = Kept(Mutex::new(Inner { file, written: 0, looked_at: Some(0), ended: None, closed: false }));
         kept.take(b"one");
         kept.take(b"two");
-        let ended = kept.ended().unwrap();
+        let ended = kept.close().unwrap();
         assert!(ended.contains("up to its byte 0") && ended.contains("space"), "{ended}");
     }
 }
