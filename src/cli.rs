@@ -122,6 +122,15 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
+    /// Keep names of user and machine, home paths and addresses in the trace, which are masked else. Secrets stay masked.
+    #[arg(long)]
+    pub(crate) keep_identity: bool,
+
+    /// Leave processes running that outlive the command, instead of ending them. They lose their output when the recorder
+    /// ends, unless they have one of their own.
+    #[arg(long)]
+    pub(crate) leave_children: bool,
+
     /// Stop at the first run that fails, instead of going on with the others.
     #[arg(long)]
     pub(crate) fail_fast: bool,

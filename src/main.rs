@@ -101,6 +101,8 @@ impl From<cli::RecordArgs> for Request {
                 (false, true) => Existing::Replace,
             },
             fail_fast: args.fail_fast,
+            keep_identity: args.keep_identity,
+            leave_children: args.leave_children,
             dry_run: args.dry_run,
             step_reading: step_reading(args.steps, args.step_pattern),
             keep_output: args.keep_output,

@@ -25,10 +25,7 @@ impl Drop for Ended {
 
 /// A loop of a program of this name, which nobody of the run has started.
 fn burn(bench: &Bench, name: &str) -> Ended {
-    let shell = text(&Command::new("sh").args(["-c", "readlink -f \"$(command -v sh)\""]).output().unwrap().stdout);
-    // By another process: a child that another test starts just now would hold a file that we write open, and the kernel
-    // starts no program that is open for writing.
-    assert!(Command::new("cp").arg(shell.trim()).arg(bench.path(name)).status().unwrap().success());
+    bench.copy_program("sh", name);
     let mut command = Command::new(bench.path(name));
     command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
     Ended(command.spawn().unwrap())

@@ -121,9 +121,13 @@ pub struct RunSummary {
     pub started_unix_ns: i64,
     pub interval_ns: i64,
     pub survivors: Vec<String>,
+    /// They were left running.
+    pub left_children: bool,
     pub events: Vec<String>,
     pub output_tail: Vec<String>,
     pub recorder: RecorderCost,
+    /// Of all tables; absent where the run was not finished, or by an older program.
+    pub tables_bytes: Option<u64>,
     /// CPU time by each way that it was measured.
     pub cpu: CpuTotals,
     /// What else ran, the heaviest first.

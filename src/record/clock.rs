@@ -40,6 +40,32 @@ pub fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
+/// A wall clock that goes wrong by more than this much was set, or runs wild: adjusting it gently shifts it by at most
+/// 0.05 % (adjtime(3)).
+const WALL_SLACK_NS: i64 = 1_000_000_000;
+const WALL_SLEW: f64 = 0.001;
+
+/// The wall clock beside the clock that nobody can set.
+#[derive(Clone, Copy, Debug)]
+pub struct WallAnchor {
+    unix_ns: i64,
+    /// Counts suspended time as the wall clock does.
+    boottime_ns: i64,
+}
+
+impl WallAnchor {
+    pub fn now() -> Self {
+        Self { unix_ns: unix_ns(), boottime_ns: boottime_ns() }
+    }
+
+    /// By how much the wall clock was set between this anchor and a later one, if it was.
+    pub fn changed_ns(&self, later: &Self) -> Option<i64> {
+        let passed = later.boottime_ns - self.boottime_ns;
+        let changed = later.unix_ns - self.unix_ns - passed;
+        (changed.abs() > WALL_SLACK_NS + (passed as f64 * WALL_SLEW) as i64).then_some(changed)
+    }
+}
+
 /// Time since the run's start.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClock {
@@ -100,6 +126,22 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wall_clock_that_was_set_is_told_from_one_that_is_adjusted() {
+        const SECOND: i64 = 1_000_000_000;
+        let changed = |wall_s: f64, passed_s: i64| {
+            let begun = WallAnchor { unix_ns: 1_700_000_000 * SECOND, boottime_ns: 50 * SECOND };
+            let unix_ns = begun.unix_ns + (wall_s * 1e9) as i64;
+            begun.changed_ns(&WallAnchor { unix_ns, boottime_ns: begun.boottime_ns + passed_s * SECOND })
+        };
+        assert_eq!(changed(3600.0, 60), Some(3540 * SECOND));
+        assert_eq!(changed(-30.0, 60), Some(-90 * SECOND));
+        assert_eq!(changed(60.4, 60), None);
+        // A day, adjusted at the greatest rate.
+        assert_eq!(changed(86_400.0 * 1.0005, 86_400), None);
+        assert_eq!(WallAnchor::now().changed_ns(&WallAnchor::now()), None);
+    }
 
     #[test]
     fn a_late_tick_does_not_shift_the_schedule() {

@@ -11,7 +11,7 @@ use super::run::PROC;
 use crate::trace::run::RecorderCost;
 
 /// CPU time of all children of this process that have been waited for, with their own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Used {
     pub user_ns: i64,
     pub system_ns: i64,
@@ -23,6 +23,24 @@ impl Used {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
         let nanoseconds = |time: TimeVal| clock::nanoseconds(time.tv_sec(), time.tv_usec() * 1000);
         Some(Self { user_ns: nanoseconds(usage.user_time()), system_ns: nanoseconds(usage.system_time()) })
+    }
+}
+
+impl Used {
+    /// As the kernel tells it of one child.
+    pub fn of(usage: &nix::libc::rusage) -> Self {
+        let nanoseconds = |time: nix::libc::timeval| clock::nanoseconds(time.tv_sec, time.tv_usec * 1000);
+        Self { user_ns: nanoseconds(usage.ru_utime), system_ns: nanoseconds(usage.ru_stime) }
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self { user_ns: self.user_ns + other.user_ns, system_ns: self.system_ns + other.system_ns }
+    }
+
+    /// This without a part of it.
+    pub fn less(self, part: Self) -> Self {
+        Self { user_ns: self.user_ns - part.user_ns, system_ns: self.system_ns - part.system_ns }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
+use super::cost::Used;
 use crate::trace::run::Outcome;
 
 /// What the kernel says of our children: the root process, and orphans of its tree that were handed to us.
@@ -49,8 +49,18 @@ pub fn look() -> Children {
     Children::Ended { pid: Pid::from_raw(pid), outcome }
 }
 
-/// Lets an ended child go.
-pub fn reap(pid: Pid) {
-    // Its status is known already; nix fails on statuses that it cannot name, after the child has gone.
-    let _ = waitpid(pid, None);
+/// Lets an ended child go; returns what it used, with the children that it had waited for.
+#[allow(unsafe_code, reason = "nix has no wait4")]
+pub fn reap(pid: Pid) -> Option<Used> {
+    // SAFETY: rusage is plain data for which zero is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: `usage` is valid for writing; a null status is not written.
+        let result = Errno::result(unsafe { libc::wait4(pid.as_raw(), std::ptr::null_mut(), 0, &mut usage) });
+        match result {
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
+            Ok(_) => return Some(Used::of(&usage)),
+        }
+    }
 }

@@ -18,6 +18,8 @@ const WORD_END: char = '\0';
 /// The names that this machine's user would not want to publish.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
+    /// Only secrets are masked.
+    keeps_identity: bool,
     home: Option<String>,
     names: Vec<(String, &'static str)>,
 }
@@ -29,6 +31,11 @@ impl Mask {
         let user = home.as_deref().and_then(|home| Path::new(home).file_name()?.to_str().map(str::to_owned));
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned());
         Self::new(home, user, host)
+    }
+
+    /// Of secrets alone: whoever publishes the trace wants to be known.
+    pub fn of_secrets() -> Self {
+        Self { keeps_identity: true, ..Self::default() }
     }
 
     /// Of a user and machine made up for a test.
@@ -44,7 +51,11 @@ impl Mask {
         };
         let user = user.filter(personal).map(|name| (name, "<user>"));
         let host = host.filter(personal).map(|name| (name, "<host>"));
-        Self { home: home.filter(|home| home.len() > 1), names: user.into_iter().chain(host).collect() }
+        Self {
+            keeps_identity: false,
+            home: home.filter(|home| home.len() > 1),
+            names: user.into_iter().chain(host).collect(),
+        }
     }
 
     /// A command's words. They are read as one text, since a secret's name and its value may be words of their own.
@@ -55,6 +66,9 @@ impl Mask {
 
     /// Free text: a line of output, a value.
     pub fn text(&self, text: &str) -> String {
+        if self.keeps_identity {
+            return without_logins(text);
+        }
         let mut masked = without_secrets(text);
         if let Some(home) = &self.home {
             masked = masked.replace(home.as_str(), "~");
@@ -79,8 +93,11 @@ impl Mask {
 
 /// Masks what is secret whoever the user is: secrets and addresses.
 pub fn without_secrets(text: &str) -> String {
-    let masked = replace(text, |text, at| secrets::find(text, at).map(|range| (range, MASKED)));
-    replace(&masked, addresses::find)
+    replace(&without_logins(text), addresses::find)
+}
+
+fn without_logins(text: &str) -> String {
+    replace(text, |text, at| secrets::find(text, at).map(|range| (range, MASKED)))
 }
 
 /// Puts something else in the place of whatever `find` finds at a position, or after it.

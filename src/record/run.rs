@@ -50,6 +50,8 @@ pub struct Desk<'a> {
     pub step_reading: &'a StepReading,
     /// Whether the whole output is kept.
     pub keep_output: bool,
+    /// Leave processes running that outlive the root.
+    pub leave_children: bool,
     /// How long the last run of the case took.
     pub expected: Option<Duration>,
 }
@@ -95,9 +97,18 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     record.coverage.push(coverage);
     record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
     record.events.extend(bad_lines.into_iter().chain(output.not_kept).chain(journal.failure()));
+    mask_words(record, desk.mask);
     record.recorder.journal_bytes = Some(journal.written_bytes());
     drop(journal);
     finish::finish(folder, record)
+}
+
+/// Errors and names of sources hold paths, and those hold names.
+fn mask_words(record: &mut RunRecord, mask: &Mask) {
+    let of_ledger = record.coverage.iter_mut().flat_map(|entry| [&mut entry.source, &mut entry.reason]);
+    for words in record.events.iter_mut().chain(of_ledger) {
+        *words = mask.text(words);
+    }
 }
 
 /// Watches the run on this thread, while others read proportional memory, look at what else runs, see what is loaded,

@@ -1,9 +1,11 @@
 //! Signals as bytes on sockets, so that one wait covers them, the child's end and the next tick.
 
 use std::cell::Cell;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -27,6 +29,10 @@ impl Signals {
     /// # Errors
     /// A socket or handler could not be made.
     pub fn listen() -> Result<Self> {
+        // A file that may not grow any more (ulimit -f) is an error to be told, no reason to die. With a handler instead
+        // of SIG_IGN the workload does not inherit that.
+        let ignored = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(nix::libc::SIGXFSZ, ignored).context("cannot listen to SIGXFSZ")?;
         let mut stopping = vec![SIGINT, SIGTERM, SIGQUIT];
         // Under nohup the end of the terminal is to be survived.
         if !is_ignored(SIGHUP) {
@@ -76,12 +82,21 @@ fn is_ignored(signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
+/// One socket for several signals: with one for each, as signal-hook's own pipes want it, a recorder that may open few
+/// files would have none left.
+#[allow(unsafe_code, reason = "to register a handler is unsafe by itself")]
 fn receiver(signals: &[i32]) -> Result<UnixStream> {
     let (receiver, sender) = UnixStream::pair().context("cannot make a socket for signals")?;
-    receiver.set_nonblocking(true).context("cannot prepare the socket for signals")?;
+    let ready = receiver.set_nonblocking(true).and_then(|()| sender.set_nonblocking(true));
+    ready.context("cannot prepare the socket for signals")?;
+    let sender = Arc::new(sender);
     for signal in signals {
-        let sender = sender.try_clone().context("cannot prepare the socket for signals")?;
-        signal_hook::low_level::pipe::register(*signal, sender)
+        let sender = Arc::clone(&sender);
+        // A socket that is full has been told often enough.
+        let wake = move || drop((&*sender).write(&[0]));
+        // SAFETY: the handler writes a byte to a socket that does not block, which a handler may do; it takes no lock and
+        // no memory.
+        unsafe { signal_hook::low_level::register(*signal, wake) }
             .with_context(|| format!("cannot listen to signal {signal}"))?;
     }
     Ok(receiver)

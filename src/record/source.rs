@@ -4,9 +4,15 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::trace::run::{Coverage, CoverageState};
 
+/// With fewer descriptors files are opened for each reading.
+const ROOMY_DESCRIPTORS: u64 = 64;
 /// Length of the buffer at the first reading; it grows to what the file needs, and most of the kernel's need little.
 const FIRST_BUFFER: usize = 512;
 
@@ -54,7 +60,7 @@ impl Source {
             parse(&String::from_utf8_lossy(&self.buffer[..length]))
                 .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
         });
-        if parsed.is_err() {
+        if parsed.is_err() || descriptors_are_scarce() {
             self.close();
         }
         parsed
@@ -107,6 +113,12 @@ impl Source {
     }
 }
 
+/// Whether this process may open so few files that none may be held: the walk through /proc needs some as well.
+fn descriptors_are_scarce() -> bool {
+    static SCARCE: OnceLock<bool> = OnceLock::new();
+    *SCARCE.get_or_init(|| getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| soft < ROOMY_DESCRIPTORS))
+}
+
 /// What became of a run's readings, in the ledger's words; `unread` is why there was neither a reading nor a failure.
 pub fn standing(readings: u64, failures: u64, error: Option<&io::Error>, unread: &str) -> (CoverageState, String) {
     match (error, readings) {
@@ -123,6 +135,8 @@ pub fn standing(readings: u64, failures: u64, error: Option<&io::Error>, unread:
 pub fn state_of(error: &io::Error) -> CoverageState {
     match error.kind() {
         ErrorKind::PermissionDenied => CoverageState::Denied,
+        // For want of descriptors or memory of the recorder's own: the machine has the figure.
+        _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => CoverageState::Lost,
         _ => CoverageState::Unsupported,
     }
 }

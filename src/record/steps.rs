@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 
 use super::clock::RunClock;
+use super::mask::Mask;
 use crate::trace::Journal;
 use crate::trace::run::{Coverage, CoverageState, StepReading};
 use crate::trace::tables::Step;
@@ -40,6 +41,7 @@ pub struct StepsReader {
     path: PathBuf,
     file: File,
     clock: Option<RunClock>,
+    mask: Mask,
     rest: Vec<u8>,
     steps: u64,
     unreadable: u64,
@@ -66,6 +68,7 @@ impl StepsReader {
             path,
             file,
             clock: None,
+            mask: Mask::default(),
             rest: Vec::new(),
             steps: 0,
             unreadable: 0,
@@ -86,9 +89,10 @@ impl StepsReader {
         self.board.as_ref().map(Board::reader)
     }
 
-    /// Sets the clock by which times are told.
-    pub fn start(&mut self, clock: RunClock) {
+    /// Sets the clock by which times are told, and what is not to be told.
+    pub fn start(&mut self, clock: RunClock, mask: &Mask) {
         self.clock = Some(clock);
+        self.mask = mask.clone();
     }
 
     /// Moves what is new and whole into the journal.
@@ -133,9 +137,10 @@ impl StepsReader {
             Ok(Line::Step(line)) => since_start(line.t_ns.0, clock).map(|t_ns| line.at(t_ns)),
         };
         match step {
-            Some(step) => {
+            Some(mut step) => {
                 self.steps += 1;
                 self.told_steps += u64::from(step.kind == "step");
+                step.phase = step.phase.map(|phase| self.mask.text(&phase));
                 journal.append(step);
             }
             None => self.foreign += 1,

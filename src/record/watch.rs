@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use super::cgroup::own::OwnGroup;
 use super::child::Child;
-use super::clock::{self, RunClock, Schedule};
+use super::clock::{self, RunClock, Schedule, WallAnchor};
 use super::container::Follow;
 use super::cost::{self, Used};
 use super::ended::{self, Children};
@@ -60,6 +60,9 @@ pub struct Watch<'a> {
     killed: Option<Instant>,
     cpu_at_start_ns: i64,
     asleep_at_start_ns: i64,
+    wall_at_start: WallAnchor,
+    /// What children used that are not of this run, but were waited for in it.
+    strangers: Used,
     shown: (Instant, i64),
 }
 
@@ -107,12 +110,13 @@ impl<'a> Watch<'a> {
         cgroup.sample(0, journal);
         let clock = RunClock::start();
         let mut processes = ProcessProbe::new(Path::new(PROC), child.pid, &clock, units);
+        processes.mask_names(desk.mask);
         own_group.dir().into_iter().for_each(|dir| processes.follow_group(dir));
         if let Some(follow) = &mut follow {
             processes.expect_container();
             follow.begin_attached(&mut cgroup, &mut processes, journal);
         }
-        steps.start(clock);
+        steps.start(clock, desk.mask);
         child.resume()?;
         Ok(Self {
             child,
@@ -133,6 +137,8 @@ impl<'a> Watch<'a> {
             killed: None,
             cpu_at_start_ns: clock::process_cpu_ns(),
             asleep_at_start_ns: asleep_ns(),
+            wall_at_start: WallAnchor::now(),
+            strangers: Used::default(),
             shown: (Instant::now(), 0),
         })
     }
@@ -155,7 +161,7 @@ impl<'a> Watch<'a> {
             cgroup_ns: self.cgroup.cpu_ns(),
             shim_cpu_ns: self.processes.shim_cpu_ns(),
             // The children are the container's client.
-            used: if self.follow.is_some() { None } else { Used::so_far() },
+            used: if self.follow.is_some() { None } else { Used::so_far().map(|used| used.less(self.strangers)) },
         };
         record.duration_ns = Some(end_ns);
         record.recorder = cost::recorder(&self.schedule, self.cpu_at_start_ns);
@@ -169,6 +175,7 @@ impl<'a> Watch<'a> {
             }
         };
         self.tell_oom_kills(record);
+        record.left_children = self.desk.leave_children;
         record.survivors = self.end_survivors();
         if let Some(follow) = self.follow.take() {
             follow.finish(self.desk.mask, record);
@@ -176,6 +183,12 @@ impl<'a> Watch<'a> {
         let slept_ns = asleep_ns() - self.asleep_at_start_ns;
         if slept_ns > SUSPENDED_NS {
             record.events.push(format!("the machine was suspended for {:.1} s during the run", slept_ns as f64 / 1e9));
+        }
+        if let Some(changed_ns) = self.wall_at_start.changed_ns(&WallAnchor::now()) {
+            record.events.push(format!(
+                "the wall clock was changed by {:+.1} s during the run; times of samples are not affected",
+                changed_ns as f64 / 1e9
+            ));
         }
         record.cgroup = self.cgroup.accounting().scopes();
         record.coverage.extend(self.host.coverage());
@@ -256,8 +269,11 @@ impl<'a> Watch<'a> {
     fn collect_ended(&mut self) -> Option<Outcome> {
         let mut root = None;
         while let Children::Ended { pid, outcome } = ended::look() {
-            self.processes.last_words(pid.as_raw(), self.clock.now_ns(), self.journal);
-            ended::reap(pid);
+            let ours = self.processes.last_words(pid.as_raw(), self.clock.now_ns(), self.journal);
+            let used = ended::reap(pid);
+            if let Some(used) = used.filter(|_| !ours) {
+                self.strangers = self.strangers.plus(used);
+            }
             if pid == self.child.pid {
                 root = Some(outcome);
             }
@@ -316,9 +332,11 @@ impl<'a> Watch<'a> {
         let members: Vec<Pid> =
             self.processes.survivors(self.follow.is_none()).into_iter().map(|(pid, _)| pid).collect();
         self.child.signal_all(signal, &members);
+        // Who stands still hears no request.
+        self.child.signal_all(Signal::SIGCONT, &members);
     }
 
-    /// Ends what outlived the root; returns the names of those that did not end by themselves.
+    /// Ends what outlived the root, unless it is to be left; returns the names of those that did not end by themselves.
     fn end_survivors(&mut self) -> Vec<String> {
         if self.gone_within(LINGER) {
             if let Some(follow) = self.follow.as_mut().filter(|follow| !follow.is_found()) {
@@ -328,6 +346,9 @@ impl<'a> Watch<'a> {
         }
         let with_group = self.follow.as_ref().is_none_or(|follow| !follow.is_attached());
         let names = self.processes.survivors(with_group).into_iter().map(|(_, name)| name).collect();
+        if self.desk.leave_children {
+            return names;
+        }
         self.signal_tree(Signal::SIGTERM);
         if let Some(follow) = &mut self.follow {
             follow.stop();
@@ -355,7 +376,7 @@ impl<'a> Watch<'a> {
         loop {
             match ended::look() {
                 // The measured span is over: nothing more is recorded of them.
-                Children::Ended { pid, .. } => ended::reap(pid),
+                Children::Ended { pid, .. } => drop(ended::reap(pid)),
                 Children::None if self.groups_are_empty() => return true,
                 Children::None | Children::Running
                     if begun.elapsed() >= time || self.desk.signals.stop_requests() > requests =>

@@ -1,7 +1,7 @@
 //! The catalogue of findings: every judgement of a report is a rule over measured values. What was not measured earns
 //! no finding. The words of a rule are `finding.<name>` and `finding.<name>.short` in the catalogues of words.
 
-use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric, MetricSummary, Unit};
+use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric, MetricSummary, RunSummary, Unit};
 use crate::trace::run::Outcome;
 
 /// What a rule looks at, of one case.
@@ -20,6 +20,8 @@ pub(crate) enum Measure {
     CutRuns,
     /// Ticks of the recorder that were missed, over all that were due.
     MissedTicks,
+    /// CPU time of the recorder over the time of the runs: cores' worth.
+    RecorderCpu,
     /// Different machines or software states among the runs of the environment.
     Fingerprints,
 }
@@ -55,6 +57,8 @@ impl Rule {
     }
 }
 
+/// Over less time the share of the recorder says nothing: starting and ending a run cost the same however long it is.
+const SHORTEST_JUDGED_S: f64 = 5.0;
 /// From this share of all cores on, what others use may have made a run longer.
 pub(crate) const FOREIGN_LOAD: f64 = 0.05;
 
@@ -92,6 +96,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("no_finished_run", Measure::FinishedRuns, None, Some(1.0)).caution(),
     rule("few_runs", Measure::FinishedRuns, Some(1.0), Some(3.0)).caution(),
     rule("missed_ticks", Measure::MissedTicks, Some(0.01), None).caution(),
+    rule("recorder_heavy", Measure::RecorderCpu, Some(0.02), None).caution(),
     rule("mixed_fingerprints", Measure::Fingerprints, Some(2.0), None).caution(),
 ];
 
@@ -150,8 +155,18 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
                 spread: None,
             })
         }
+        Measure::RecorderCpu => recorder_cores(case).map(|value| Evidence { unit: Unit::Ratio, value, spread: None }),
         Measure::Fingerprints => count(summary.fingerprints),
     }
+}
+
+/// Cores' worth of CPU time that the recorder used during the runs of a case; of runs that tell both.
+pub(crate) fn recorder_cores(case: &CaseSummary) -> Option<f64> {
+    let of_run = |run: &RunSummary| Some((run.recorder.cpu_ns? as f64 / 1e9, *run.values.get(&Metric::Duration)?));
+    let told: Vec<(f64, f64)> = case.runs.iter().filter_map(of_run).collect();
+    let (used, time) = told.iter().fold((0.0, 0.0), |(used, time), run| (used + run.0, time + run.1));
+    // Over a run of milliseconds the first and last samples are everything.
+    (time >= SHORTEST_JUDGED_S).then(|| used / time)
 }
 
 fn of_memory(summary: &EnvironmentSummary, peak: &MetricSummary) -> Option<Evidence> {

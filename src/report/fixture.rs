@@ -30,6 +30,8 @@ pub(crate) fn cpu_only() -> EnvironmentSummary {
     cnn.runs[2].output_tail =
         vec!["epoch 1".to_owned(), "RuntimeError: [enforce fail] <out of memory> | `alloc`".to_owned()];
     cnn.runs[2].survivors = vec!["pt_data_worker".to_owned()];
+    cnn.runs[3].survivors = vec!["tensorboard".to_owned()];
+    cnn.runs[3].left_children = true;
     cnn.runs[4].events = vec!["the recorder was killed; its journal was kept".to_owned()];
     cnn.metrics = vec![
         figure(Metric::Duration, 48.62, 0.4, 3),
@@ -252,6 +254,8 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
         started_unix_ns: 1_764_600_000_000_000_000 + i64::from(run) * 60_000_000_000,
         interval_ns: 100_000_000,
         survivors: Vec::new(),
+        left_children: false,
+        tables_bytes: Some(96 << 10),
         events: Vec::new(),
         output_tail: Vec::new(),
         foreign: Vec::new(),

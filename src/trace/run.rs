@@ -107,6 +107,12 @@ pub struct RunRecord {
     /// Names of processes that outlived the root process and were ended by the recorder.
     #[serde(default)]
     pub survivors: Vec<String>,
+    /// Such processes were not ended, but left running.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub left_children: bool,
+    /// Names of user and machine, home paths and addresses were not masked.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keeps_identity: bool,
     /// Last lines of a failed run's output, masked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output_tail: Vec<String>,
@@ -126,6 +132,11 @@ pub enum StepReading {
     Pattern {
         pattern: String,
     },
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands on a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// How a run ended.

@@ -50,6 +50,14 @@ impl Bench {
         trace.environments.remove(0).runs.remove(0)
     }
 
+    /// Copies a program under another name. Another process does it: a file that this one had open for writing could not
+    /// be executed while a child of another test's thread still held it.
+    pub(crate) fn copy_program(&self, program: &str, name: &str) {
+        let copy = format!("cp \"$(readlink -f \"$(command -v {program})\")\" \"$1\"");
+        let status = Command::new("sh").args(["-c", &copy, "sh"]).arg(self.path(name)).status().unwrap();
+        assert!(status.success(), "{program} could not be copied");
+    }
+
     /// Every file below a folder.
     pub(crate) fn files(&self, name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();

@@ -10,8 +10,8 @@ use super::placeholders::{Braces, Unfilled, fill};
 use super::settings::{Axis, combinations};
 use super::shipped::{self, QUICK};
 use super::wish::{CaseWish, EnvironmentWish, Word};
-use crate::record::child;
 use crate::record::container::Launch;
+use crate::record::{child, mask};
 use crate::trace::run::case_name;
 
 /// One case: what is started for it, and under which name it is kept.
@@ -81,6 +81,9 @@ fn check_name(wish: &CaseWish) -> Result<()> {
     // `w a=1` would be the same case as `w` with the setting a=1.
     if workload.trim().is_empty() || workload.contains(|c: char| c.is_control() || c == '=') {
         bail!("{origin}: {workload:?} is no name; use a word such as resnet50");
+    }
+    if mask::without_secrets(workload) != *workload {
+        bail!("{origin}: the name looks like a secret or an address, and names are published; use another");
     }
     Ok(())
 }

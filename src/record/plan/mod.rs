@@ -58,6 +58,10 @@ pub struct Request {
     pub out: PathBuf,
     pub existing: Existing,
     pub fail_fast: bool,
+    /// Leave names of user and machine, home paths and addresses unmasked.
+    pub keep_identity: bool,
+    /// Leave processes running that outlive the command.
+    pub leave_children: bool,
     /// Tell what would be done, and do nothing.
     pub dry_run: bool,
     /// How steps are read from the output of the user's own commands.
@@ -96,6 +100,8 @@ pub struct Plan {
     /// How steps are read from the output of the user's own commands.
     pub step_reading: StepReading,
     pub keep_output: bool,
+    pub keep_identity: bool,
+    pub leave_children: bool,
 }
 
 /// What will be recorded of one environment.
@@ -135,6 +141,8 @@ impl Plan {
             fail_fast: request.fail_fast,
             step_reading: request.step_reading,
             keep_output: request.keep_output,
+            keep_identity: request.keep_identity,
+            leave_children: request.leave_children,
         };
         attach::containers(&mut plan, attach)?;
         Ok(plan)
@@ -227,6 +235,8 @@ mod tests {
             out: "traces".into(),
             existing: Existing::Refuse,
             fail_fast: false,
+            keep_identity: false,
+            leave_children: false,
             dry_run: false,
             step_reading: StepReading::Auto,
             keep_output: false,

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 use super::placeholders::Braces;
 use super::settings::Axis;
+use crate::record::mask;
 
 /// The host's counters tick every 10 ms: sampling faster shows nothing new.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
@@ -58,6 +59,9 @@ pub fn check_environment(origin: &str, name: &str) -> Result<()> {
     }
     if name.chars().any(char::is_control) {
         bail!("{origin} {name:?} holds a control character; use a name of one line");
+    }
+    if mask::without_secrets(name) != name {
+        bail!("{origin}: the name looks like a secret or an address, and names are published; use another");
     }
     Ok(())
 }

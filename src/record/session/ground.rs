@@ -11,7 +11,7 @@ use crate::record::cgroup::Cgroups;
 use crate::record::fingerprint::Machine;
 use crate::record::mask::Mask;
 use crate::record::plan::Plan;
-use crate::record::probe::gpu::{GpuChoice, Gpus};
+use crate::record::probe::gpu::Gpus;
 use crate::record::run::PROC;
 use crate::trace::layout::environment_dir;
 use crate::trace::open::{Environment, open_environment};
@@ -25,11 +25,15 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    pub(super) fn look(gpus: &GpuChoice) -> Result<Self> {
+    /// # Errors
+    /// The machine's inventory cannot be taken, there is no such GPU, or a setting tells who the user is.
+    pub(super) fn look(plan: &Plan) -> Result<Self> {
         let cgroups = Cgroups::of_this_process(Path::new(PROC));
-        let gpus = Gpus::open(gpus).map_err(anyhow::Error::msg)?;
+        let gpus = Gpus::open(&plan.gpus).map_err(anyhow::Error::msg)?;
         let machine = Machine::inspect(Path::new(PROC), &cgroups, gpus.driver())?;
-        Ok(Self { cgroups, gpus, machine, mask: Mask::of_this_user() })
+        let mask = if plan.keep_identity { Mask::of_secrets() } else { Mask::of_this_user() };
+        refuse::names_in_settings(plan, &mask)?;
+        Ok(Self { cgroups, gpus, machine, mask })
     }
 
     /// Checks one of a plan's environments against the runs that it has, and learns from them.
@@ -62,7 +66,7 @@ pub struct Preview {
 /// # Errors
 /// As [`super::record`], as far as that can be known before.
 pub fn preview(plan: &Plan) -> Result<Preview> {
-    let ground = Ground::look(&plan.gpus)?;
+    let ground = Ground::look(plan)?;
     let mut durations = Durations::default();
     for (place, target) in plan.targets.iter().enumerate() {
         let folder = environment_dir(&plan.out, &target.environment);

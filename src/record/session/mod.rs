@@ -75,7 +75,7 @@ impl End {
 pub fn record(plan: &Plan) -> Result<Recorded> {
     let hold = |target: &super::plan::Target| Folder::hold(&plan.out, &target.environment);
     let mut folders = plan.targets.iter().map(hold).collect::<Result<Vec<_>>>()?;
-    let ground = Ground::look(&plan.gpus)?;
+    let ground = Ground::look(plan)?;
     let mut durations = Durations::default();
     let befores = folders.iter().map(Folder::open).collect::<Result<Vec<_>>>()?;
     for (place, before) in befores.iter().enumerate() {
@@ -184,6 +184,7 @@ impl Session<'_> {
             gpus: &self.ground.gpus,
             step_reading: self.plan.step_reading_of(case),
             keep_output: self.plan.keep_output,
+            leave_children: self.plan.leave_children,
             expected,
         };
         if let Err(error) = record_run(&place.node, case, &mut record, desk) {
@@ -273,6 +274,8 @@ impl Session<'_> {
             recorder: RecorderCost::default(),
             files: BTreeMap::new(),
             survivors: Vec::new(),
+            left_children: false,
+            keeps_identity: self.plan.keep_identity,
             output_tail: Vec::new(),
             events: Vec::new(),
         }

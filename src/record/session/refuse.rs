@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::record::fingerprint::{self, Machine};
 use crate::record::mask::Mask;
-use crate::record::plan::{Case, Existing, Target};
+use crate::record::plan::{Case, Existing, Plan, Target};
 use crate::trace::open::{Environment, Run};
 
 /// Beginning of the keys that tell of a container's image.
@@ -33,6 +33,22 @@ pub(super) fn check(
             refuse_another_machine(target, before.runs.iter().rfind(stays), machine)
         }
     }
+}
+
+/// Settings are published and name the case's folder, so that they cannot be masked.
+///
+/// # Errors
+/// One tells of the user or the machine what the mask would hide.
+pub(super) fn names_in_settings(plan: &Plan, mask: &Mask) -> Result<()> {
+    for case in plan.targets.iter().flat_map(|target| &target.cases) {
+        if let Some(key) = case.settings.iter().find(|(_, value)| mask.text(value) != **value).map(|(key, _)| key) {
+            bail!(
+                "the setting {key:?} tells the name of the user or the machine, and settings are published; use a path \
+                 that does not hold it, or --keep-identity"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Runs of one case are repeats of one command, also with `--append`.

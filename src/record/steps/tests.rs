@@ -9,7 +9,7 @@ fn bench() -> (tempfile::TempDir, Journal, StepsReader, File) {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::create(&folder.path().join("journal.jsonl")).unwrap();
     let mut reader = StepsReader::create(&folder.path().join("steps.jsonl"), &StepReading::Auto).unwrap();
-    reader.start(RunClock::start());
+    reader.start(RunClock::start(), &Mask::default());
     let file = File::options().append(true).open(reader.path()).unwrap();
     (folder, journal, reader, file)
 }

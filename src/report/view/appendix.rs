@@ -5,9 +5,10 @@ use serde::Serialize;
 
 use super::levels::Table;
 use super::{foreign, method};
-use crate::aggregate::summary::{CaseSummary, LeftOut, Metric, RunSummary};
+use crate::aggregate::summary::{CaseSummary, LeftOut, Metric, RunSummary, Unit};
 use crate::report::context::Context;
 use crate::report::escape;
+use crate::report::findings::recorder_cores;
 use crate::report::format::{self, ABSENT, Scale};
 use crate::trace::run::{Coverage, CoverageState, Outcome, RecorderCost, StepReading};
 
@@ -60,6 +61,8 @@ struct CaseRuns {
 struct Note {
     run: u32,
     survivors: Option<String>,
+    /// They were left running.
+    left: bool,
     /// What else ran, where it was much.
     foreign: Option<String>,
     events: Vec<String>,
@@ -86,11 +89,14 @@ struct CoverageRow {
 struct Cost {
     case: String,
     cpu: String,
+    /// Of one core.
+    share: String,
     memory: String,
     ticks: String,
     missed: String,
     late: String,
     journal: String,
+    tables: String,
 }
 
 pub(super) fn build(context: &Context<'_>) -> Result<Appendix> {
@@ -175,6 +181,7 @@ fn note(context: &Context<'_>, run: &RunSummary) -> Result<Option<Note>> {
     Ok(Some(Note {
         run: run.run,
         survivors: if survivors.is_empty() { None } else { Some(context.words.list(&survivors)?) },
+        left: run.left_children,
         foreign,
         events: run.events.iter().map(|event| escape::text(event)).collect(),
         output: (!run.output_tail.is_empty()).then(|| escape::block(&run.output_tail.join("\n"), "text")),
@@ -205,18 +212,20 @@ fn coverage(context: &Context<'_>, entry: &Coverage) -> Result<CoverageRow> {
 fn cost(case: &CaseSummary) -> Cost {
     let each = || case.runs.iter().map(|run| run.recorder);
     let absent = || ABSENT.to_owned();
+    let bytes = |bytes: u64| format::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
     // A sum is one only where every run has its part.
     let total = |value: fn(RecorderCost) -> Option<u64>| each().map(value).sum::<Option<u64>>();
     let cpu: Option<Vec<i64>> = each().map(|cost| cost.cpu_ns).collect();
     Cost {
         case: escape::text(&case.name),
         cpu: cpu.map_or_else(absent, |spans| format::nanos(spans.into_iter().sum())),
+        share: recorder_cores(case).map_or_else(absent, |cores| format::value(Unit::Ratio, cores)),
         memory: each().filter_map(|cost| cost.memory_peak_bytes).max().map_or_else(absent, format::bytes),
         ticks: total(|cost| cost.ticks).map_or_else(absent, format::count),
         missed: total(|cost| cost.missed_ticks).map_or_else(absent, format::count),
         late: each().filter_map(|cost| cost.late_max_ns).max().map_or_else(absent, format::nanos),
-        journal: total(|cost| cost.journal_bytes)
-            .map_or_else(absent, |bytes| format::bytes(i64::try_from(bytes).unwrap_or(i64::MAX))),
+        journal: total(|cost| cost.journal_bytes).map_or_else(absent, bytes),
+        tables: case.runs.iter().map(|run| run.tables_bytes).sum::<Option<u64>>().map_or_else(absent, bytes),
     }
 }
 

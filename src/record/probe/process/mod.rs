@@ -20,6 +20,7 @@ use self::ledger::Ledger;
 use self::member::{Fate, Member};
 use super::kernel::KernelUnits;
 use crate::record::clock::{RunClock, boottime_ns, monotonic_ns};
+use crate::record::mask::Mask;
 use crate::trace::Journal;
 use crate::trace::run::Coverage;
 use crate::trace::tables::{Process, ProcessSample};
@@ -48,6 +49,7 @@ pub struct ProcessProbe {
     ticks: u64,
     kept_open: usize,
     ledger: Ledger,
+    mask: Mask,
 }
 
 /// Sums over the tree at one tick, for the progress line and for the schedule of PSS.
@@ -77,6 +79,7 @@ impl ProcessProbe {
             ticks: 0,
             kept_open: kept_open(),
             ledger: Ledger::default(),
+            mask: Mask::default(),
         };
         probe.begin_with_root();
         probe
@@ -102,6 +105,11 @@ impl ProcessProbe {
     /// From now on only the processes of a container are the run's; where it is not found yet, nobody is.
     pub fn expect_container(&mut self) {
         self.group.expect_container();
+    }
+
+    /// Masks the names of processes from here on; the first is written with the first sample.
+    pub fn mask_names(&mut self, mask: &Mask) {
+        self.mask = mask.clone();
     }
 
     /// Takes one sample of every process of the tree: one walk, and every figure off the same set.
@@ -135,7 +143,9 @@ impl ProcessProbe {
     }
 
     /// Takes the last reading of a process that has ended but was not waited for yet: its CPU clock still stands.
-    pub fn last_words(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
+    ///
+    /// Tells whether it was of the tree.
+    pub fn last_words(&mut self, pid: i32, t_ns: i64, journal: &Journal) -> bool {
         if self.alive.get_mut(&pid).is_some_and(|member| member.look() == Fate::Gone) {
             // An earlier process had the pid, and was waited for by its own parent.
             self.write_end(pid, t_ns, journal);
@@ -145,13 +155,14 @@ impl ProcessProbe {
             self.admit_ended(pid, t_ns, journal);
         }
         self.write_name(pid, t_ns, journal);
-        let Some(member) = self.alive.get_mut(&pid) else { return };
+        let Some(member) = self.alive.get_mut(&pid) else { return false };
         let read = self.ledger.cpu.count(member.cpu_ns());
         member.last.cpu_ns = read.max(member.last.cpu_ns);
         // Memory is gone by now; null, not zero.
         let (process, cpu_ns) = (member.process(), member.last.cpu_ns);
         journal.append(ProcessSample { t_ns, process, cpu_ns, ..ProcessSample::default() });
         self.forget(pid);
+        true
     }
 
     /// Pid and name of the processes that are still alive; those in the followed group only where they are asked for.
@@ -159,7 +170,7 @@ impl ProcessProbe {
         let wanted = |member: &&Member| with_group || !member.inside;
         let mut alive: Vec<&Member> = self.alive.values().filter(wanted).filter(|member| member.is_alive()).collect();
         alive.sort_by_key(|member| member.process());
-        alive.into_iter().map(|member| (Pid::from_raw(member.pid), member.name.clone())).collect()
+        alive.into_iter().map(|member| (Pid::from_raw(member.pid), self.mask.process_name(&member.name))).collect()
     }
 
     /// The ledger's lines for `process` and `process_sample`.
@@ -200,7 +211,7 @@ impl ProcessProbe {
             pid: Some(i64::from(pid)),
             start_ns: Some(member.start_ticks * self.units.tick_ns - self.start_boottime_ns),
             parent: member.parent,
-            name: Some(member.name.clone()),
+            name: Some(self.mask.process_name(&member.name)),
             role: self.group.role(member.inside),
         });
     }
