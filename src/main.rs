@@ -10,7 +10,7 @@ use shice::commands;
 use shice::console::say;
 use shice::record::plan::{Existing, Request};
 use shice::record::probe::gpu::GpuChoice;
-use shice::record::{child, container};
+use shice::record::{child, container, finisher};
 use shice::report::language::Language;
 use shice::trace::run::StepReading;
 
@@ -26,6 +26,9 @@ fn main() -> ExitCode {
     }
     if arguments.get(1).is_some_and(|first| first == container::WAITER) {
         return ExitCode::from(container::waiter::run(&arguments[2..]));
+    }
+    if arguments.get(1).is_some_and(|first| first == finisher::FINISHER) {
+        return ExitCode::from(finisher::run(&arguments[2..]));
     }
     let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,

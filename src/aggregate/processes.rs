@@ -20,6 +20,8 @@ struct Tree {
     rss: Windows,
     /// Change of the tree's number of threads at a moment.
     threads: Vec<(i64, i64)>,
+    /// Change of the number of processes that a row sums up, beyond the first.
+    summed_up: Vec<(i64, i64)>,
     last_ns: i64,
 }
 
@@ -33,6 +35,8 @@ struct Process {
     /// When resident memory could no longer be read: the process had ended, or was a zombie.
     left_ns: Option<i64>,
     threads: Option<f64>,
+    /// How many processes the rows sum up.
+    processes: f64,
     rss_peak: Option<f64>,
     virtual_peak: Option<f64>,
     read: Option<f64>,
@@ -58,7 +62,16 @@ pub(super) fn tree(
     figures: &mut Figures,
 ) -> Result<()> {
     let mut tree = Tree::new(longest_step_ns(record.interval_ns));
-    let columns = ["cpu_ns", "rss_bytes", "threads", "rss_peak_bytes", "virtual_bytes", "read_bytes", "written_bytes"];
+    let columns = [
+        "cpu_ns",
+        "rss_bytes",
+        "threads",
+        "rss_peak_bytes",
+        "virtual_bytes",
+        "read_bytes",
+        "written_bytes",
+        "processes",
+    ];
     each_row(samples, ["t_ns", "process"], columns.map(col), |[t, process], values| {
         // The root exists, stopped, before the run starts, and the kernel tells starts in ticks.
         let start_ns = starts.get(&process).map_or(t, |start| t.min(*start).max(0));
@@ -106,12 +119,13 @@ impl Tree {
             cpu: Windows::from_start(longest_step_ns),
             rss: Windows::from_start(longest_step_ns),
             threads: Vec::new(),
+            summed_up: Vec::new(),
             last_ns: 0,
         }
     }
 
-    fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 7]) {
-        let [cpu, rss, threads, rss_peak, virtual_peak, read, written] = values;
+    fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 8]) {
+        let [cpu, rss, threads, rss_peak, virtual_peak, read, written, processes] = values;
         let process = self.processes.entry(process).or_insert_with(|| Process::new(t_ns, start_ns));
         self.last_ns = self.last_ns.max(t_ns);
         process.last_ns = process.last_ns.max(t_ns);
@@ -137,6 +151,10 @@ impl Tree {
                 self.threads.push((t_ns, (threads - before) as i64));
             }
         }
+        if let Some(processes) = processes {
+            let before = std::mem::replace(&mut process.processes, processes);
+            self.summed_up.push((t_ns, (processes - before) as i64));
+        }
         // The greatest value so far: a last reading of a process that is just ending must not take anything back.
         process.rss_peak = greatest([process.rss_peak, rss_peak].into_iter());
         process.virtual_peak = greatest([process.virtual_peak, virtual_peak].into_iter());
@@ -161,8 +179,10 @@ impl Tree {
         figures.set(Metric::DiskRead, sum(over(|process| process.read)));
         figures.set(Metric::DiskWritten, sum(over(|process| process.written)));
         let gone = |process: &Process| process.last_ns.saturating_add(1);
-        let lives = self.processes.values().flat_map(|process| [(process.first_ns, 1), (gone(process), -1)]).collect();
-        figures.set(Metric::Processes, highest_sum(lives));
+        let lives = self.processes.values().flat_map(|process| {
+            [(process.first_ns, 1), (gone(process), -1), (gone(process), 1 - process.processes as i64)]
+        });
+        figures.set(Metric::Processes, highest_sum(lives.chain(self.summed_up).collect()));
         let ends = self.processes.values().filter_map(|process| Some((gone(process), -process.threads? as i64)));
         figures.set(Metric::Threads, highest_sum(self.threads.into_iter().chain(ends).collect()));
         let allowed = WINDOW_NS as f64 * record.limits.cpu_cores;
@@ -181,6 +201,7 @@ impl Process {
             rss: None,
             left_ns: None,
             threads: None,
+            processes: 1.0,
             rss_peak: None,
             virtual_peak: None,
             read: None,

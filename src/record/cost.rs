@@ -60,5 +60,6 @@ pub fn recorder(schedule: &Schedule, cpu_at_start_ns: i64) -> RecorderCost {
         missed_ticks: Some(schedule.missed),
         late_max_ns: Some(schedule.late_max_ns),
         journal_bytes: None,
+        memory_probe_cpu_ns: None,
     }
 }

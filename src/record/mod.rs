@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! plan ── session ── run ── watch ── probe/*
-//!                     │       └ clock, signals, steps
-//!                     └ child, output, journal (in `trace`)
+//!             │       │       └ clock, signals, steps
+//!             │       └ child, output, journal (in `trace`)
+//!             └ finisher
 //! ```
 
 pub mod cgroup;
@@ -14,6 +15,7 @@ pub mod container;
 pub mod cost;
 pub mod ended;
 pub mod fingerprint;
+pub mod finisher;
 pub mod mask;
 pub mod oom;
 pub mod output;

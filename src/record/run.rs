@@ -19,7 +19,7 @@ use super::plan::Case;
 use super::probe::foreign::ForeignProbe;
 use super::probe::gpu::Gpus;
 use super::probe::kernel::KernelUnits;
-use super::probe::memory::MemoryProbe;
+use super::probe::memory::{Inbox, MemoryProbe};
 use super::probe::process::TreeNow;
 use super::progress::Progress;
 use super::signals::Signals;
@@ -37,6 +37,7 @@ const FAILURE_FILE: &str = "not-executed.txt";
 const CONTAINER_ID_FILE: &str = "container-id.txt";
 /// Where the kernel tells about processes and the machine.
 pub const PROC: &str = "/proc";
+pub const SYS: &str = "/sys";
 
 /// What a session lends to each of its runs.
 #[derive(Clone, Copy)]
@@ -56,7 +57,8 @@ pub struct Desk<'a> {
     pub expected: Option<Duration>,
 }
 
-/// Records one run of a case into `folder`, which must be empty; `record` says what is run, and is completed.
+/// Records one run of a case into `folder`, which must be empty; `record` says what is run, and is completed. The journal
+/// is left to be finished.
 ///
 /// # Errors
 /// The recording itself failed: a file could not be written, or the command could not be started.
@@ -100,7 +102,7 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     mask_words(record, desk.mask);
     record.recorder.journal_bytes = Some(journal.written_bytes());
     drop(journal);
-    finish::finish(folder, record)
+    finish::write_last_record(folder, record)
 }
 
 /// Errors and names of sources hold paths, and those hold names.
@@ -121,30 +123,32 @@ fn measure(
     desk: Desk<'_>,
     follow: Option<Follow>,
 ) -> Result<Span> {
-    let (stop, tree) = (Stop::default(), Mutex::new(TreeNow::default()));
+    let (stop, inbox, tree) = (Stop::default(), Inbox::default(), Mutex::new(TreeNow::default()));
     let interval = Duration::from_nanos(record.interval_ns.unsigned_abs());
-    let watch = Watch::begin(child, journal, steps, &tree, desk, interval, follow)?;
+    let watch = Watch::begin(child, journal, steps, &tree, &inbox, desk, interval, follow)?;
     record.started_unix_ns = clock::unix_ns();
     let memory = MemoryProbe::new(Path::new(PROC), watch.clock());
     let units = KernelUnits::of_this_kernel();
     let total_bytes = record.limits.memory_total_bytes;
     let foreign = ForeignProbe::new(Path::new(PROC), watch.clock(), desk.mask.clone(), total_bytes, units);
     let loaded = Loaded::new(Path::new(PROC), desk.mask);
-    let (span, coverage, loaded) = std::thread::scope(|scope| {
-        let memory = scope.spawn(|| memory.run(&tree, journal, |time| stop.wait(time)));
+    let (span, coverage, memory_cpu_ns, loaded) = std::thread::scope(|scope| {
+        let memory = scope.spawn(|| memory.run(&inbox, journal));
         let foreign = scope.spawn(|| foreign.run(&tree, journal, |time| stop.wait(time)));
         let sync = scope.spawn(|| journal.sync_until(|time| stop.wait(time)));
         let loaded = scope.spawn(|| loaded.watch(&tree, |time| stop.wait(time)));
-        let stopping = AskOnDrop(&stop);
+        let stopping = AskOnDrop(&stop, &inbox);
         let span = watch.until_the_end(record);
         drop(stopping);
-        let mut coverage = memory.join().unwrap_or_default();
+        let (mut coverage, memory_cpu_ns) =
+            memory.join().map_or_else(|_| (Vec::new(), None), |(coverage, cpu_ns)| (coverage, Some(cpu_ns)));
         coverage.extend(foreign.join().unwrap_or_default());
         // A journal that cannot be synced shows in its own failure, or at the end when Parquet is written.
         let _ = sync.join();
-        (span, coverage, loaded.join())
+        (span, coverage, memory_cpu_ns, loaded.join())
     });
     record.coverage.extend(coverage);
+    record.recorder.memory_probe_cpu_ns = memory_cpu_ns;
     if let Ok(loaded) = loaded {
         loaded.write(record);
     }
@@ -165,10 +169,11 @@ fn cpu_totals(span: &Span, before: Option<&Used>) -> CpuTotals {
 }
 
 /// Asks to stop when it goes out of scope, also by a panic: threads that wait would wait for ever.
-struct AskOnDrop<'a>(&'a Stop);
+struct AskOnDrop<'a>(&'a Stop, &'a Inbox);
 
 impl Drop for AskOnDrop<'_> {
     fn drop(&mut self) {
         self.0.ask();
+        self.1.stop();
     }
 }

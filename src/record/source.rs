@@ -15,6 +15,12 @@ use crate::trace::run::{Coverage, CoverageState};
 const ROOMY_DESCRIPTORS: u64 = 64;
 /// Length of the buffer at the first reading; it grows to what the file needs, and most of the kernel's need little.
 const FIRST_BUFFER: usize = 512;
+/// The kernel hands out as many whole lines as fit into a page, or a text of one piece whole. So a reading that leaves a
+/// quarter of a page free has come to the end, and needs no second one to be told so.
+const SURELY_THE_END: usize = 3072;
+
+/// What the ledger says of a file that nobody asked for.
+pub const NEVER_READ: &str = "never read";
 
 /// A file kept open and read from its beginning each time: half the cost of opening it anew.
 #[derive(Debug)]
@@ -55,10 +61,14 @@ impl Source {
     /// # Errors
     /// The file cannot be read, or holds something else.
     pub fn try_read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> io::Result<T> {
-        // The name of a process may be any bytes, or end within a character.
         let parsed = self.read_text().and_then(|length| {
-            parse(&String::from_utf8_lossy(&self.buffer[..length]))
-                .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
+            let bytes = &self.buffer[..length];
+            // The name of a process may be any bytes, or end within a character.
+            let value = match std::str::from_utf8(bytes) {
+                Ok(text) => parse(text),
+                Err(_) => parse(&String::from_utf8_lossy(bytes)),
+            };
+            value.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
         });
         if parsed.is_err() || descriptors_are_scarce() {
             self.close();
@@ -88,7 +98,12 @@ impl Source {
             }
             match file.read_at(&mut self.buffer[length..], length as u64) {
                 Ok(0) => return Ok(length),
-                Ok(count) => length += count,
+                Ok(count) => {
+                    length += count;
+                    if count < SURELY_THE_END && length < self.buffer.len() {
+                        return Ok(length);
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -101,7 +116,7 @@ impl Source {
 
     /// What the ledger says of the file's columns.
     pub fn coverage(&self) -> Vec<Coverage> {
-        let (state, reason) = standing(self.readings, self.failures, self.error.as_ref(), "never read");
+        let (state, reason) = standing(self.readings, self.failures, self.error.as_ref(), NEVER_READ);
         let source = self.path.display().to_string();
         let entry = |metric: &&str| Coverage {
             metric: (*metric).to_owned(),

@@ -19,9 +19,10 @@ use super::probe::cgroup::CgroupProbe;
 use super::probe::gpu::GpuProbe;
 use super::probe::host::HostProbe;
 use super::probe::kernel::KernelUnits;
+use super::probe::memory::Inbox;
 use super::probe::process::{ProcessProbe, TreeNow};
 use super::progress::Live;
-use super::run::{Desk, PROC};
+use super::run::{Desk, PROC, SYS};
 use super::steps::StepsReader;
 use crate::trace::journal::Journal;
 use crate::trace::run::{Outcome, RunRecord};
@@ -43,6 +44,9 @@ pub struct Watch<'a> {
     child: &'a Child,
     journal: &'a Journal,
     steps: &'a mut StepsReader,
+    /// Where the probe of proportional memory is told of the tree.
+    memory: &'a Inbox,
+    /// The tree at the last tick, for other threads.
     tree: &'a Mutex<TreeNow>,
     desk: Desk<'a>,
     clock: RunClock,
@@ -89,6 +93,7 @@ impl<'a> Watch<'a> {
         journal: &'a Journal,
         steps: &'a mut StepsReader,
         tree: &'a Mutex<TreeNow>,
+        memory: &'a Inbox,
         desk: Desk<'a>,
         interval: Duration,
         mut follow: Option<Follow>,
@@ -96,7 +101,7 @@ impl<'a> Watch<'a> {
         cost::reset_memory_peak();
         let units = KernelUnits::of_this_kernel();
         let gpus = GpuProbe::start(desk.gpus, child.pid.as_raw(), interval);
-        let mut host = HostProbe::new(Path::new(PROC), units);
+        let mut host = HostProbe::new(Path::new(PROC), Path::new(SYS), units);
         let own_group = match follow {
             None => OwnGroup::make(desk.cgroups, Path::new(PROC), child.pid),
             Some(_) => OwnGroup::none("the container's group is read"),
@@ -122,6 +127,7 @@ impl<'a> Watch<'a> {
             child,
             journal,
             steps,
+            memory,
             tree,
             desk,
             clock,
@@ -152,9 +158,9 @@ impl<'a> Watch<'a> {
         let outcome = self.until_root_ends();
         let end_ns = self.clock.now_ns();
         self.gpus.stop();
-        self.host.sample_last(end_ns, self.journal);
         self.cgroup.sample(end_ns, self.journal);
         self.processes.sample(end_ns, self.journal);
+        self.host.sample_last(end_ns, self.journal);
         // What survivors use from here on is not the run's.
         let span = Span {
             clocks_ns: self.processes.cpu_ns(),
@@ -283,10 +289,12 @@ impl<'a> Watch<'a> {
 
     fn tick(&mut self) {
         let now_ns = self.clock.now_ns();
-        self.host.sample(now_ns, self.journal);
-        self.cgroup.sample(now_ns, self.journal);
+        // First: their clocks run on while anything else is read.
         let tree = self.processes.sample(now_ns, self.journal);
+        self.cgroup.sample(now_ns, self.journal);
+        self.host.sample(now_ns, self.journal);
         self.show(now_ns, &tree);
+        self.memory.offer(now_ns, &tree);
         if let Ok(mut shared) = self.tree.lock() {
             *shared = tree;
         }
@@ -327,7 +335,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn signal_tree(&self, signal: Signal) {
+    fn signal_tree(&mut self, signal: Signal) {
         // A container's own processes are for its client to tell, and those of one that was there before are let live.
         let members: Vec<Pid> =
             self.processes.survivors(self.follow.is_none()).into_iter().map(|(pid, _)| pid).collect();

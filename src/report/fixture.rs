@@ -266,6 +266,7 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
             missed_ticks: Some(0),
             late_max_ns: Some(1_800_000),
             journal_bytes: Some(1 << 20),
+            memory_probe_cpu_ns: None,
         },
         cpu: CpuTotals {
             clocks_ns: Some(90_100_000_000),

@@ -35,14 +35,22 @@ pub fn reserve_space(folder: &Path) -> Result<()> {
     fs::write(&path, vec![1; RESERVED_BYTES]).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Writes all that is known of a run that has ended. What is left to do is [`finish`], which can be done later.
+///
+/// # Errors
+/// Names the file.
+pub fn write_last_record(folder: &Path, record: &RunRecord) -> Result<()> {
+    remove(&folder.join(RESERVE_FILE))?;
+    write_record(folder, record)
+}
+
 /// Completes a run: `run.json` first, then the journal becomes Parquet, then `run.json` gets the files' sums and the
 /// journal goes. A crash or a full disk in between leaves the journal, and the next call begins anew.
 ///
 /// # Errors
 /// Names the file that could not be read or written; record and journal are kept then.
 pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
-    remove(&folder.join(RESERVE_FILE))?;
-    write_record(folder, record)?;
+    write_last_record(folder, record)?;
     let journal = folder.join(JOURNAL_FILE);
     let skipped = match to_parquet(folder, &journal) {
         Ok(skipped) => skipped,

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Held while it lives. The kernel lets go of it when the process dies, however it dies.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -46,6 +46,14 @@ impl Lock {
         }
     }
 
+    /// The open file that carries the lock, for a child process: the lock is held until both have let go of it.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn share(&self) -> Result<File> {
+        self.file.try_clone().context("cannot hand the lock of the environment's folder on")
+    }
+
     /// Whether a recorder, or a reader that finishes a run, holds the lock of an environment's folder. Changes nothing.
     pub fn is_held(environment: &Path) -> bool {
         let file = File::open(environment.join(LOCK_FILE));
@@ -57,7 +65,7 @@ impl Lock {
         let failed = || format!("cannot lock {}", path.display());
         let file = File::options().create(true).append(true).open(&path).with_context(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error).with_context(failed),
         }

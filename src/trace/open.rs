@@ -165,8 +165,7 @@ pub struct Opened {
 /// # Errors
 /// The folder cannot be listed or locked, or what is derived of its runs cannot be written; it is named.
 pub fn open_environment(folder: &Path) -> Result<Opened> {
-    let cut = |dir: &PathBuf| dir.join(JOURNAL_FILE).exists();
-    if !run_folders(folder)?.iter().any(|(_, dir)| cut(dir)) && !replace::is_left_over(folder) {
+    if !has_unfinished(folder)? && !replace::is_left_over(folder) {
         return open_with(folder, Access::LeaveAlone);
     }
     match Lock::wait(folder) {
@@ -190,6 +189,26 @@ pub fn open_environment(folder: &Path) -> Result<Opened> {
 /// As [`open_environment`].
 pub fn open_environment_holding(folder: &Path, _lock: &Lock) -> Result<Opened> {
     open_with(folder, Access::Finish)
+}
+
+/// Whether a folder of an environment has runs that are still to be finished.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn has_unfinished(folder: &Path) -> Result<bool> {
+    Ok(run_folders(folder)?.iter().any(|(_, dir)| dir.join(JOURNAL_FILE).exists()))
+}
+
+/// Finishes all runs of an environment whose lock is held for this process, and writes the derived files anew.
+///
+/// # Errors
+/// As [`open_environment`], and where a run cannot be read or finished; why is said.
+pub fn finish_environment(folder: &Path) -> Result<()> {
+    let opened = open_with(folder, Access::Finish)?;
+    if let Some(damaged) = opened.damaged.first() {
+        bail!("{}", damaged.reason);
+    }
+    opened.environment.map_or(Ok(()), |environment| write_derived(&environment))
 }
 
 /// What may be done with a run that has a journal.

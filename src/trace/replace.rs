@@ -32,9 +32,14 @@ pub struct Settled {
     pub dropped: Vec<(String, usize)>,
 }
 
+/// Where all runs lie that are recorded to replace others: a folder like that of an environment.
+pub fn staging(environment: &Path) -> PathBuf {
+    environment.join(REPLACING)
+}
+
 /// Where the runs lie that are recorded to replace those of a case.
 pub fn staged_case_dir(environment: &Path, case: &str) -> PathBuf {
-    case_dir(&environment.join(REPLACING), case)
+    case_dir(&staging(environment), case)
 }
 
 /// Makes sure that a case's runs can be moved, before hours are spent on recording others in their place.

@@ -324,6 +324,9 @@ pub struct RecorderCost {
     /// Greatest lateness of a tick.
     pub late_max_ns: Option<i64>,
     pub journal_bytes: Option<u64>,
+    /// The part of `cpu_ns` that reading proportional memory took.
+    #[serde(default)]
+    pub memory_probe_cpu_ns: Option<i64>,
 }
 
 /// What can be done about a damaged record or table.

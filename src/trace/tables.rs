@@ -29,11 +29,11 @@ tables! {
         memory_shared_bytes: i64,
         /// Swap in use.
         swap_used_bytes: i64,
-        /// Cumulative bytes read back from swap.
+        /// Cumulative bytes read back from swap; each second.
         swap_in_bytes: i64,
-        /// Cumulative bytes written to swap.
+        /// Cumulative bytes written to swap; each second.
         swap_out_bytes: i64,
-        /// Cumulative page faults that needed I/O.
+        /// Cumulative page faults that needed I/O; each second.
         major_faults: i64,
         /// Cumulative context switches.
         context_switches: i64,
@@ -51,6 +51,20 @@ tables! {
         pressure_memory_ns: i64,
         /// Cumulative time in which some task waited for I/O (pressure stall information).
         pressure_io_ns: i64,
+        /// Load average over one minute, as the kernel reckons it; each second.
+        load_average_1min: f64,
+        /// Tasks that run or wait for a CPU right now, anybody's.
+        processes_running: i64,
+        /// Tasks that wait for disk I/O right now, anybody's.
+        processes_blocked: i64,
+        /// Cumulative page faults, with and without I/O; each second.
+        page_faults: i64,
+        /// Cumulative time in which all tasks that were not idle waited for memory.
+        pressure_memory_full_ns: i64,
+        /// Cumulative time in which all tasks that were not idle waited for I/O.
+        pressure_io_full_ns: i64,
+        /// Cumulative energy of all CPU packages by their own counters (RAPL); each second.
+        cpu_energy_mj: i64,
     }
 
     /// The control group that the run is accounted in, one row a tick; `cgroup` in `run.json` says whose group that is.
@@ -103,9 +117,16 @@ tables! {
         iowait_ns: i64,
         /// Cumulative time that the hypervisor gave to others.
         steal_ns: i64,
+        /// Cumulative time busy in the kernel, interrupts included: a part of `busy_ns`, of which user mode is the rest.
+        system_ns: i64,
+        /// Clock frequency; each second.
+        frequency_mhz: i64,
     }
 
     /// One process of the run's tree, written when first seen and again when its name changed.
+    ///
+    /// Beyond 64 processes at once, or 1024 in all, the smallest share one row without a pid, named `other`. A process
+    /// that leaves it because it has grown counts from there on under a number of its own, so that sums stay right.
     process: Process, ProcessBuffer {
         /// When the process was first seen under this name, nanoseconds since the run's start.
         t_ns: i64,
@@ -136,18 +157,28 @@ tables! {
         cpu_ns: i64,
         /// Resident memory, pages shared with other processes included.
         rss_bytes: i64,
-        /// Highest resident memory so far (VmHWM).
+        /// Highest resident memory so far (VmHWM), read anew each second and whenever the process had page faults.
         rss_peak_bytes: i64,
         /// Virtual memory.
         virtual_bytes: i64,
-        /// Memory of the process that is in swap.
+        /// Memory of the process that is in swap; with the highest resident memory.
         swap_bytes: i64,
         /// Number of threads.
         threads: i64,
-        /// Cumulative bytes read from storage.
+        /// Cumulative bytes read from storage, without those of children that the process has waited for.
         read_bytes: i64,
-        /// Cumulative bytes written to storage.
+        /// Cumulative bytes written to storage, likewise.
         written_bytes: i64,
+        /// Open file descriptors; each second.
+        open_files: i64,
+        /// Cumulative page faults that needed no I/O.
+        minor_faults: i64,
+        /// Cumulative page faults that needed I/O.
+        major_faults: i64,
+        /// Cumulative context switches of the process's first thread (the kernel keeps no sum over threads); each second.
+        context_switches: i64,
+        /// How many processes the row sums up; null where it is one.
+        processes: i64,
     }
 
     /// Proportional memory of the run's tree, on a slower schedule of its own: reading it costs milliseconds a process.
@@ -163,6 +194,21 @@ tables! {
         swap_pss_bytes: i64,
         /// Number of processes in the sums.
         processes: i64,
+    }
+
+    /// Proportional memory of one process, read together with `memory`.
+    process_memory: ProcessMemory, ProcessMemoryBuffer {
+        /// Nanoseconds since the run's start, CLOCK_MONOTONIC.
+        t_ns: i64,
+        /// Number of the process within the run.
+        process: i64,
+        ;
+        /// PSS: a page shared by n processes counts 1/n.
+        pss_bytes: i64,
+        /// USS: pages that no other process shares.
+        uss_bytes: i64,
+        /// Proportional swap.
+        swap_pss_bytes: i64,
     }
 
     /// One GPU, or one MIG instance of it, at one reading of its sensors. Where the driver keeps samples of its own, each

@@ -161,6 +161,14 @@ fn processes_that_follow_each_other_are_not_there_at_once() {
 }
 
 #[test]
+fn a_row_that_sums_up_many_processes_counts_as_many() {
+    let row = |t: f64, processes| ProcessSample { processes: Some(processes), ..sample(ns(t), 7) };
+    // By hand: the root, and 3, 40 and 0 others at a time.
+    let rows = [0.0, 0.1, 0.2].map(|t| sample(ns(t), 0)).into_iter().chain([row(0.0, 3), row(0.1, 40), row(0.2, 0)]);
+    assert_eq!(measured(rows.collect(), &[], ns(0.1)).values[&Metric::Processes], 41.0);
+}
+
+#[test]
 fn starts_are_read_from_the_identities() {
     let rows = [
         tables::Process { process: 0, start_ns: Some(0), ..tables::Process::default() },

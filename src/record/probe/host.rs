@@ -1,15 +1,21 @@
-//! The machine and its cores: CPU time, memory, swap, disk, network and pressure.
+//! The machine and its cores: CPU time, memory, swap, disk, network, pressure and energy.
+
+mod energy;
+mod frequency;
 
 use std::path::Path;
 
-use super::kernel::{self, CpuTicks, KernelUnits, Stat};
+use self::energy::Energy;
+use self::frequency::Frequency;
+use super::kernel::{self, CpuTicks, KernelUnits, PagingCounts, Stat};
 use crate::record::source::{Counter, Source};
 use crate::trace::Journal;
 use crate::trace::run::{Coverage, CoverageState};
 use crate::trace::tables::{Core, Host};
 
-/// Above this many cores their rows are written once a second.
+/// Above this many cores their rows are written at slow ticks only.
 const CORES_EACH_TICK: usize = 32;
+/// Time between slow ticks, at which that is read too which costs much or moves little.
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// Reads everything about the host that goes into `host` and `core`.
@@ -21,9 +27,12 @@ pub struct HostProbe {
     diskstats: Source,
     network: Source,
     pressure: [Source; 3],
+    load: Source,
+    energy: Energy,
+    frequency: Frequency,
     counters: HostCounters,
     cores: Vec<CoreCounters>,
-    cores_next_ns: i64,
+    slow_next_ns: i64,
 }
 
 #[derive(Default)]
@@ -32,12 +41,14 @@ struct HostCounters {
     context_switches: Counter,
     swap_in: Counter,
     swap_out: Counter,
+    page_faults: Counter,
     major_faults: Counter,
     disk_read: Counter,
     disk_written: Counter,
     network_received: Counter,
     network_sent: Counter,
     pressure: [Counter; 3],
+    pressure_full: [Counter; 2],
 }
 
 #[derive(Default)]
@@ -53,52 +64,66 @@ struct CpuCounters {
 struct CoreCounters {
     core: i64,
     busy: Counter,
+    system: Counter,
     idle: Counter,
     iowait: Counter,
     steal: Counter,
 }
 
 impl HostProbe {
-    /// `proc` is `/proc`, or a folder that looks like it.
-    pub fn new(proc: &Path, units: KernelUnits) -> Self {
+    /// `proc` is `/proc` and `sys` is `/sys`, or folders that look like them.
+    pub fn new(proc: &Path, sys: &Path, units: KernelUnits) -> Self {
         let pressure = |name: &str, columns| Source::new(proc.join("pressure").join(name), columns);
         Self {
             units,
-            stat: Source::new(proc.join("stat"), &["core", "host.cpu", "host.context_switches"]),
+            stat: Source::new(
+                proc.join("stat"),
+                &["core", "host.cpu", "host.context_switches", "host.processes_running", "host.processes_blocked"],
+            ),
             meminfo: Source::new(proc.join("meminfo"), &["host.memory", "host.swap_used_bytes"]),
             vmstat: Source::new(
                 proc.join("vmstat"),
-                &["host.swap_in_bytes", "host.swap_out_bytes", "host.major_faults"],
+                &["host.swap_in_bytes", "host.swap_out_bytes", "host.page_faults", "host.major_faults"],
             ),
             diskstats: Source::new(proc.join("diskstats"), &["host.disk_read_bytes", "host.disk_written_bytes"]),
             network: Source::new(proc.join("net/dev"), &["host.network_received_bytes", "host.network_sent_bytes"]),
             pressure: [
                 pressure("cpu", &["host.pressure_cpu_ns"]),
-                pressure("memory", &["host.pressure_memory_ns"]),
-                pressure("io", &["host.pressure_io_ns"]),
+                pressure("memory", &["host.pressure_memory_ns", "host.pressure_memory_full_ns"]),
+                pressure("io", &["host.pressure_io_ns", "host.pressure_io_full_ns"]),
             ],
+            load: Source::new(proc.join("loadavg"), &["host.load_average_1min"]),
+            energy: Energy::find(sys),
+            frequency: Frequency::find(proc, sys),
             counters: HostCounters::default(),
             cores: Vec::new(),
-            cores_next_ns: 0,
+            slow_next_ns: i64::MIN,
         }
     }
 
-    /// Takes the last sample: complete, cores included, whatever their number.
+    /// Takes the last sample: complete, whatever the number of cores and the time since the last slow tick.
     pub fn sample_last(&mut self, t_ns: i64, journal: &Journal) {
-        self.cores_next_ns = i64::MIN;
+        self.slow_next_ns = i64::MIN;
         self.sample(t_ns, journal);
     }
 
-    /// Takes one sample; the first has the cores, whatever their number.
+    /// Takes one sample; the first is complete.
     pub fn sample(&mut self, t_ns: i64, journal: &Journal) {
         let mut host = Host { t_ns, ..Host::default() };
+        let slow = t_ns >= self.slow_next_ns;
+        if slow {
+            self.slow_next_ns = (t_ns / SECOND_NS + 1) * SECOND_NS;
+        }
         if let Some(stat) = self.stat.read(kernel::stat) {
             self.fill_cpu(&mut host, &stat);
-            self.write_cores(t_ns, &stat, journal);
+            self.write_cores(t_ns, &stat, slow, journal);
         }
         self.fill_memory(&mut host);
         self.fill_traffic(&mut host);
         self.fill_pressure(&mut host);
+        if slow {
+            self.fill_slow(&mut host);
+        }
         journal.append(host);
     }
 
@@ -112,18 +137,21 @@ impl HostProbe {
         host.cpu_iowait_ns = cpu.iowait.since_first(Some(all.iowait * tick_ns));
         host.cpu_steal_ns = cpu.steal.since_first(Some(all.steal * tick_ns));
         host.context_switches = self.counters.context_switches.since_first(stat.context_switches);
+        host.processes_running = stat.running;
+        host.processes_blocked = stat.blocked;
     }
 
-    fn write_cores(&mut self, t_ns: i64, stat: &Stat, journal: &Journal) {
+    fn write_cores(&mut self, t_ns: i64, stat: &Stat, slow: bool, journal: &Journal) {
         let cores = &stat.cpus[1..];
-        if cores.len() > CORES_EACH_TICK {
-            if t_ns < self.cores_next_ns {
-                return;
-            }
-            self.cores_next_ns = (t_ns / SECOND_NS + 1) * SECOND_NS;
+        if cores.len() > CORES_EACH_TICK && !slow {
+            return;
         }
+        let numbers = cores.iter().filter_map(|ticks| ticks.core);
+        let frequencies = if slow { self.frequency.read_mhz(numbers) } else { Vec::new() };
         for ticks in cores {
-            journal.append(self.core(t_ns, ticks));
+            let mut core = self.core(t_ns, ticks);
+            core.frequency_mhz = frequencies.iter().find(|(number, _)| *number == core.core).map(|(_, mhz)| *mhz);
+            journal.append(core);
         }
     }
 
@@ -136,7 +164,8 @@ impl HostProbe {
             self.cores.len() - 1
         });
         let counters = &mut self.cores[index];
-        let busy = ticks.user + ticks.nice + ticks.system + ticks.interrupts;
+        let system = ticks.system + ticks.interrupts;
+        let busy = ticks.user + ticks.nice + system;
         Core {
             t_ns,
             core,
@@ -144,27 +173,31 @@ impl HostProbe {
             idle_ns: counters.idle.since_first(Some(ticks.idle * tick_ns)),
             iowait_ns: counters.iowait.since_first(Some(ticks.iowait * tick_ns)),
             steal_ns: counters.steal.since_first(Some(ticks.steal * tick_ns)),
+            system_ns: counters.system.since_first(Some(system * tick_ns)),
+            frequency_mhz: None,
         }
     }
 
     fn fill_memory(&mut self, host: &mut Host) {
-        self.meminfo.read(|text| {
-            host.memory_available_bytes = kernel::keyed_value(text, "MemAvailable");
-            host.memory_cached_bytes = kernel::keyed_value(text, "Cached");
-            host.memory_shared_bytes = kernel::keyed_value(text, "Shmem");
-            let (total, free) = (kernel::keyed_value(text, "SwapTotal")?, kernel::keyed_value(text, "SwapFree")?);
-            host.swap_used_bytes = Some(total - free);
-            host.memory_available_bytes
-        });
-        let page_bytes = self.units.page_bytes;
-        let counters = &mut self.counters;
-        self.vmstat.read(|text| {
-            let pages = |key| kernel::flat_value(text, key).map(|pages| pages * page_bytes);
-            host.swap_in_bytes = counters.swap_in.since_first(pages("pswpin"));
-            host.swap_out_bytes = counters.swap_out.since_first(pages("pswpout"));
-            host.major_faults = counters.major_faults.since_first(kernel::flat_value(text, "pgmajfault"));
-            host.major_faults
-        });
+        let Some(info) = self.meminfo.read(kernel::memory_info) else { return };
+        host.memory_available_bytes = info.available;
+        host.memory_cached_bytes = info.cached;
+        host.memory_shared_bytes = info.shared;
+        host.swap_used_bytes = info.swap_total.zip(info.swap_free).map(|(total, free)| total - free);
+    }
+
+    /// What is read each second.
+    fn fill_slow(&mut self, host: &mut Host) {
+        let (counters, page_bytes) = (&mut self.counters, self.units.page_bytes);
+        let PagingCounts { swap_in_pages, swap_out_pages, faults, major_faults } =
+            self.vmstat.read(kernel::paging).unwrap_or_default();
+        let bytes = |pages: Option<i64>| pages.map(|pages| pages * page_bytes);
+        host.swap_in_bytes = counters.swap_in.since_first(bytes(swap_in_pages));
+        host.swap_out_bytes = counters.swap_out.since_first(bytes(swap_out_pages));
+        host.page_faults = counters.page_faults.since_first(faults);
+        host.major_faults = counters.major_faults.since_first(major_faults);
+        host.load_average_1min = self.load.read(kernel::load_average);
+        host.cpu_energy_mj = self.energy.read_mj();
     }
 
     fn fill_traffic(&mut self, host: &mut Host) {
@@ -178,17 +211,23 @@ impl HostProbe {
     }
 
     fn fill_pressure(&mut self, host: &mut Host) {
-        let fields = [&mut host.pressure_cpu_ns, &mut host.pressure_memory_ns, &mut host.pressure_io_ns];
-        for ((field, source), counter) in fields.into_iter().zip(&mut self.pressure).zip(&mut self.counters.pressure) {
-            *field = counter.since_first(source.read(kernel::pressure_ns));
-        }
+        let [cpu, memory, io] = &mut self.pressure;
+        let [cpu, memory, io] = [cpu, memory, io].map(|source| source.read(kernel::pressure).unwrap_or_default());
+        let (some, full) = (&mut self.counters.pressure, &mut self.counters.pressure_full);
+        host.pressure_cpu_ns = some[0].since_first(cpu.some_ns);
+        host.pressure_memory_ns = some[1].since_first(memory.some_ns);
+        host.pressure_io_ns = some[2].since_first(io.some_ns);
+        host.pressure_memory_full_ns = full[0].since_first(memory.full_ns);
+        host.pressure_io_full_ns = full[1].since_first(io.full_ns);
     }
 
     /// The ledger's lines for `host` and `core`.
     pub fn coverage(&self) -> Vec<Coverage> {
-        let sources = [&self.stat, &self.meminfo, &self.vmstat, &self.diskstats, &self.network].into_iter();
+        let sources = [&self.stat, &self.meminfo, &self.vmstat, &self.diskstats, &self.network, &self.load].into_iter();
         let sources = sources.chain(&self.pressure);
         let mut coverage: Vec<Coverage> = sources.flat_map(Source::coverage).collect();
+        coverage.push(self.energy.coverage());
+        coverage.extend(self.frequency.coverage());
         for (metric, source, below) in self.steps_back() {
             if below > 0 {
                 tell_steps_back(&mut coverage, metric, source, below);
@@ -201,6 +240,7 @@ impl HostProbe {
     fn steps_back(&self) -> Vec<(&'static str, &Source, u64)> {
         let (all, cpu) = (&self.counters, &self.counters.cpu);
         let [pressure_cpu, pressure_memory, pressure_io] = &all.pressure;
+        let [memory_full, io_full] = &all.pressure_full;
         let cores = |counter: fn(&CoreCounters) -> &Counter| self.cores.iter().map(|core| counter(core).below()).sum();
         vec![
             ("host.cpu_user_ns", &self.stat, cpu.user.below()),
@@ -210,11 +250,13 @@ impl HostProbe {
             ("host.cpu_steal_ns", &self.stat, cpu.steal.below()),
             ("host.context_switches", &self.stat, all.context_switches.below()),
             ("core.busy_ns", &self.stat, cores(|core| &core.busy)),
+            ("core.system_ns", &self.stat, cores(|core| &core.system)),
             ("core.idle_ns", &self.stat, cores(|core| &core.idle)),
             ("core.iowait_ns", &self.stat, cores(|core| &core.iowait)),
             ("core.steal_ns", &self.stat, cores(|core| &core.steal)),
             ("host.swap_in_bytes", &self.vmstat, all.swap_in.below()),
             ("host.swap_out_bytes", &self.vmstat, all.swap_out.below()),
+            ("host.page_faults", &self.vmstat, all.page_faults.below()),
             ("host.major_faults", &self.vmstat, all.major_faults.below()),
             ("host.disk_read_bytes", &self.diskstats, all.disk_read.below()),
             ("host.disk_written_bytes", &self.diskstats, all.disk_written.below()),
@@ -223,6 +265,8 @@ impl HostProbe {
             ("host.pressure_cpu_ns", &self.pressure[0], pressure_cpu.below()),
             ("host.pressure_memory_ns", &self.pressure[1], pressure_memory.below()),
             ("host.pressure_io_ns", &self.pressure[2], pressure_io.below()),
+            ("host.pressure_memory_full_ns", &self.pressure[1], memory_full.below()),
+            ("host.pressure_io_full_ns", &self.pressure[2], io_full.below()),
         ]
     }
 }

@@ -35,11 +35,13 @@ pub struct CpuTicks {
     pub steal: i64,
 }
 
-/// /proc/stat: CPU lines and the context switches.
+/// /proc/stat: CPU lines, context switches and the tasks of the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     pub cpus: Vec<CpuTicks>,
     pub context_switches: Option<i64>,
+    pub running: Option<i64>,
+    pub blocked: Option<i64>,
 }
 
 /// Parses /proc/stat (proc(5)). Guest time is part of user time there, so it is not added.
@@ -48,9 +50,17 @@ pub fn stat(text: &str) -> Option<Stat> {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("cpu") {
             stat.cpus.push(cpu_ticks(rest)?);
-        } else if let Some(count) = line.strip_prefix("ctxt ") {
-            stat.context_switches = count.trim().parse().ok();
-            break; // What follows is of no use here and can be long.
+            continue;
+        }
+        let Some((key, value)) = line.split_once(' ') else { continue };
+        match key {
+            "ctxt" => stat.context_switches = number(value),
+            "procs_running" => stat.running = number(value),
+            "procs_blocked" => {
+                stat.blocked = number(value);
+                break; // What follows is of no use here.
+            }
+            _ => {}
         }
     }
     stat.cpus.first().is_some_and(|first| first.core.is_none()).then_some(stat)
@@ -74,8 +84,17 @@ fn cpu_ticks(line: &str) -> Option<CpuTicks> {
 
 /// The value of a line `Key:   123 kB` (/proc/meminfo, status, smaps_rollup), in bytes where the unit is kB.
 pub fn keyed_value(text: &str, key: &str) -> Option<i64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    let mut words = line.split_ascii_whitespace();
+    in_bytes(text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?)
+}
+
+/// The lines `Key: value` of a text.
+fn keyed_lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.split_once(':'))
+}
+
+/// `123`, or `123 kB` in bytes.
+fn in_bytes(value: &str) -> Option<i64> {
+    let mut words = value.split_ascii_whitespace();
     let value: i64 = words.next()?.parse().ok()?;
     match words.next() {
         None => Some(value),
@@ -94,11 +113,108 @@ pub fn number(text: &str) -> Option<i64> {
     text.trim().parse().ok()
 }
 
-/// Total stall time of `some` tasks in a file of /proc/pressure, in nanoseconds.
-pub fn pressure_ns(text: &str) -> Option<i64> {
-    let line = text.lines().find(|line| line.starts_with("some "))?;
-    let total_us: i64 = line.split_once("total=")?.1.trim().parse().ok()?;
-    Some(total_us * 1000)
+/// What is used of /proc/meminfo, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryInfo {
+    pub available: Option<i64>,
+    pub cached: Option<i64>,
+    pub shared: Option<i64>,
+    pub swap_total: Option<i64>,
+    pub swap_free: Option<i64>,
+}
+
+/// Parses /proc/meminfo in one pass; `None` for other text.
+pub fn memory_info(text: &str) -> Option<MemoryInfo> {
+    let mut info = MemoryInfo::default();
+    for (key, value) in keyed_lines(text) {
+        let field = match key {
+            "MemAvailable" => &mut info.available,
+            "Cached" => &mut info.cached,
+            "Shmem" => &mut info.shared,
+            "SwapTotal" => &mut info.swap_total,
+            "SwapFree" => &mut info.swap_free,
+            _ => continue,
+        };
+        *field = in_bytes(value);
+    }
+    info.available.map(|_| info)
+}
+
+/// What is used of /proc/vmstat, since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PagingCounts {
+    pub swap_in_pages: Option<i64>,
+    pub swap_out_pages: Option<i64>,
+    pub faults: Option<i64>,
+    pub major_faults: Option<i64>,
+}
+
+/// Parses /proc/vmstat in one pass; `None` for other text.
+pub fn paging(text: &str) -> Option<PagingCounts> {
+    let mut counts = PagingCounts::default();
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(' ') else { continue };
+        let field = match key {
+            "pswpin" => &mut counts.swap_in_pages,
+            "pswpout" => &mut counts.swap_out_pages,
+            "pgfault" => &mut counts.faults,
+            "pgmajfault" => &mut counts.major_faults,
+            _ => continue,
+        };
+        *field = number(value);
+    }
+    counts.major_faults.map(|_| counts)
+}
+
+/// Total stall times in a file of /proc/pressure, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// Some task waited.
+    pub some_ns: Option<i64>,
+    /// All tasks that were not idle waited.
+    pub full_ns: Option<i64>,
+}
+
+/// Parses a file of /proc/pressure; `None` for other text.
+pub fn pressure(text: &str) -> Option<Pressure> {
+    let mut pressure = Pressure::default();
+    for line in text.lines() {
+        let Some((kind, total)) = line.split_once(' ').zip(line.split_once("total=")) else { continue };
+        let total_ns = number(total.1).map(|total_us| total_us * 1000);
+        match kind.0 {
+            "some" => pressure.some_ns = total_ns,
+            "full" => pressure.full_ns = total_ns,
+            _ => {}
+        }
+    }
+    pressure.some_ns.map(|_| pressure)
+}
+
+/// The load average over one minute: the first word of /proc/loadavg.
+pub fn load_average(text: &str) -> Option<f64> {
+    text.split(' ').next()?.parse().ok()
+}
+
+/// The pid that was given out last, to a process or a thread: the last word of /proc/loadavg. Kernels and sandboxes that
+/// do not tell it write 0.
+pub fn newest_pid(text: &str) -> Option<i32> {
+    text.trim_end().rsplit(' ').next()?.parse().ok().filter(|pid| *pid > 0)
+}
+
+/// The frequency of each core in /proc/cpuinfo, in MHz.
+pub fn cpuinfo_mhz(text: &str) -> Option<Vec<(i64, i64)>> {
+    let (mut found, mut core) = (Vec::new(), None);
+    for (key, value) in keyed_lines(text) {
+        match key.trim_end() {
+            "processor" => core = number(value),
+            "cpu MHz" => {
+                let mhz: f64 = value.trim().parse().ok()?;
+                found.extend(core.map(|core| (core, mhz.round() as i64)));
+            }
+            _ => {}
+        }
+    }
+    (!found.is_empty()).then_some(found)
 }
 
 /// Bytes read and written.
@@ -152,9 +268,36 @@ pub fn network(text: &str) -> Option<Traffic> {
     Some(sum)
 }
 
-/// The name in /proc/PID/status, in which the kernel escapes line ends and backslashes.
-pub fn status_name(text: &str) -> Option<&str> {
-    text.strip_prefix("Name:\t")?.lines().next()
+/// What is used of /proc/PID/status. A zombie has no memory lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    pub rss_peak_bytes: Option<i64>,
+    pub swap_bytes: Option<i64>,
+    /// Voluntary and involuntary ones, of the first thread only.
+    pub context_switches: Option<i64>,
+}
+
+/// Parses /proc/PID/status in one pass; `None` for other text.
+pub fn status(text: &str) -> Option<Status> {
+    let mut status = Status::default();
+    for (key, value) in keyed_lines(text) {
+        match key {
+            "VmHWM" => status.rss_peak_bytes = in_bytes(value),
+            "VmSwap" => status.swap_bytes = in_bytes(value),
+            "voluntary_ctxt_switches" | "nonvoluntary_ctxt_switches" => {
+                status.context_switches = Some(status.context_switches.unwrap_or(0) + in_bytes(value)?);
+            }
+            _ => {}
+        }
+    }
+    text.starts_with("Name:").then_some(status)
+}
+
+/// Virtual and resident memory in pages: the first two numbers of /proc/PID/statm. Unlike those of /proc/PID/stat they
+/// are exact on large machines too (since Linux 6.17).
+pub fn memory_pages(text: &str) -> Option<(i64, i64)> {
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<i64>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// What /proc/PID/stat tells of a process's identity and state.
@@ -167,17 +310,42 @@ pub struct Identity {
     pub start_ticks: i64,
 }
 
-/// Parses /proc/PID/stat. The name can hold blanks and brackets: it ends at the last `)`.
-pub fn identity(text: &str) -> Option<Identity> {
+/// What is used of /proc/PID/stat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStat<'a> {
+    pub name: &'a str,
+    pub state: char,
+    pub parent_pid: i32,
+    pub start_ticks: i64,
+    pub minor_faults: i64,
+    pub major_faults: i64,
+    pub threads: i64,
+}
+
+/// Parses /proc/PID/stat (proc(5)). The name can hold blanks and brackets: it ends at the last `)`.
+pub fn process_stat(text: &str) -> Option<ProcessStat<'_>> {
     let (head, rest) = text.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    Some(Identity {
-        name: name.to_owned(),
-        state: fields.first()?.chars().next()?,
-        parent_pid: fields.get(1)?.parse().ok()?,
-        start_ticks: fields.get(19)?.parse().ok()?,
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let parent_pid = fields.next()?.parse().ok()?;
+    // Fields 10, 12, 20 and 22 of the line; the parent is field 4.
+    let mut number = |skipped: usize| fields.nth(skipped)?.parse::<i64>().ok();
+    Some(ProcessStat {
+        name,
+        state,
+        parent_pid,
+        minor_faults: number(5)?,
+        major_faults: number(1)?,
+        threads: number(7)?,
+        start_ticks: number(1)?,
     })
+}
+
+/// Parses what /proc/PID/stat tells of a process's identity.
+pub fn identity(text: &str) -> Option<Identity> {
+    let ProcessStat { name, state, parent_pid, start_ticks, .. } = process_stat(text)?;
+    Some(Identity { name: name.to_owned(), state, parent_pid, start_ticks })
 }
 
 /// What /proc/PID/stat tells of a process's use of the machine.
@@ -213,11 +381,12 @@ mod tests {
 
     #[test]
     fn proc_stat_is_read_with_and_without_steal() {
-        let text = "cpu  10 1 5 100 3 1 2 7 9 0\ncpu0 10 1 5 100 3 1 2 7 9 0\nintr 5 5\nctxt 4242\nbtime 1\n";
+        let text = "cpu  10 1 5 100 3 1 2 7 9 0\ncpu0 10 1 5 100 3 1 2 7 9 0\nintr 5 5\nctxt 4242\nbtime 1\nprocesses 9\n\
+                    procs_running 3\nprocs_blocked 1\nsoftirq 1\n";
         let read = stat(text).unwrap();
         let all = CpuTicks { core: None, user: 10, nice: 1, system: 5, idle: 100, iowait: 3, interrupts: 3, steal: 7 };
         assert_eq!(read.cpus, [all, CpuTicks { core: Some(0), ..all }]);
-        assert_eq!(read.context_switches, Some(4242));
+        assert_eq!((read.context_switches, read.running, read.blocked), (Some(4242), Some(3), Some(1)));
         assert_eq!(stat("cpu 1 2 3 4\n").unwrap().cpus[0].steal, 0);
     }
 
@@ -241,7 +410,10 @@ mod tests {
     fn pressure_is_told_in_nanoseconds() {
         let text =
             "some avg10=0.00 avg60=0.00 avg300=0.00 total=11220657\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
-        assert_eq!(pressure_ns(text), Some(11_220_657_000));
+        assert_eq!(pressure(text), Some(Pressure { some_ns: Some(11_220_657_000), full_ns: Some(7000) }));
+        // Before Linux 5.13 nothing told when all tasks waited for a CPU.
+        assert_eq!(pressure("some avg10=0.00 total=1\n").unwrap().full_ns, None);
+        assert_eq!(pressure("hello\n"), None);
     }
 
     #[test]
@@ -259,10 +431,37 @@ mod tests {
 
     #[test]
     fn a_process_name_with_brackets_and_blanks_is_read_whole() {
-        let text = "42 (a) b (c)) S 7 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 1000 200 18446744073709551615";
+        let text =
+            "42 (a) b (c)) S 7 42 42 0 -1 4194304 11 22 33 44 5 6 7 8 20 0 9 0 12345 1000 200 18446744073709551615";
         let used = usage(text).unwrap();
         assert_eq!((used.is_kernel_thread, used.cpu_ticks, used.rss_pages), (false, 5 + 6, 200));
         let read = identity(text).unwrap();
         assert_eq!(read, Identity { name: "a) b (c)".into(), state: 'S', parent_pid: 7, start_ticks: 12345 });
+        let stat = process_stat(text).unwrap();
+        assert_eq!((stat.minor_faults, stat.major_faults, stat.threads), (11, 33, 9));
+    }
+
+    #[test]
+    fn what_the_files_of_the_kernel_tell_is_found_in_one_pass() {
+        let text =
+            "MemTotal: 9 kB\nMemAvailable:   60 kB\nSwapCached: 1 kB\nCached: 7 kB\nShmem: 2 kB\nSwapTotal: 0 kB\n";
+        let info = memory_info(text).unwrap();
+        assert_eq!((info.available, info.cached, info.swap_total), (Some(60 << 10), Some(7 << 10), Some(0)));
+        assert_eq!((info.swap_free, memory_info("MemTotal: 9 kB\n")), (None, None));
+        let counts = paging("pgpgin 1\npswpin 3\npswpout 4\npgfault 99\npgmajfault 5\n").unwrap();
+        assert_eq!((counts.swap_in_pages, counts.faults, counts.major_faults), (Some(3), Some(99), Some(5)));
+        let text =
+            "Name:\tx: y\nVmHWM:\t 8 kB\nVmSwap: 0 kB\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t2\n";
+        let expected = Status { rss_peak_bytes: Some(8 << 10), swap_bytes: Some(0), context_switches: Some(9) };
+        assert_eq!(status(text), Some(expected));
+        assert_eq!(memory_pages("2587 1234 500 1 0 300 0\n"), Some((2587, 1234)));
+        assert_eq!(
+            (load_average("2.01 1.83 1.04 3/112 12799\n"), newest_pid("2.01 1.83 1.04 3/112 12799\n")),
+            (Some(2.01), Some(12799))
+        );
+        assert_eq!(newest_pid("0.00 0.00 0.00 0/0 0\n"), None, "a sandbox that does not tell");
+        let text = "processor\t: 0\ncpu MHz\t\t: 2445.406\n\nprocessor\t: 1\ncpu MHz\t\t: 1500.0\n";
+        assert_eq!(cpuinfo_mhz(text), Some(vec![(0, 2445), (1, 1500)]));
+        assert_eq!(cpuinfo_mhz("processor\t: 0\nBogoMIPS\t: 50.00\n"), None);
     }
 }

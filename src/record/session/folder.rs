@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::files;
+use crate::record::finisher;
 use crate::record::plan::Case;
-use crate::trace::environment::write_derived;
 use crate::trace::layout::{case_dir, environment_dir, node_dir};
 use crate::trace::lock::Lock;
 use crate::trace::open::{Environment, Opened, open_environment_holding, partitions};
@@ -60,6 +60,8 @@ impl Folder {
     /// # Errors
     /// A run cannot be read or finished; its file is named.
     pub(super) fn open(&self) -> Result<Option<Environment>> {
+        finisher::finish(&self.path, &self.lock)
+            .with_context(|| format!("nothing can be added to {}", self.path.display()))?;
         whole(&self.path, open_environment_holding(&self.path, &self.lock)?)
     }
 
@@ -96,6 +98,8 @@ impl Folder {
             if !outcome.is_finished() {
                 return Ok(()); // What is in its place has not changed.
             }
+            // Not before it is whole.
+            finisher::finish(&replace::staging(&self.path), &self.lock)?;
             replace::put_in_place(&self.path, case)?;
             self.replacing.remove(case);
         }
@@ -103,7 +107,7 @@ impl Folder {
     }
 
     fn derive(&self) -> Result<()> {
-        self.open()?.map_or(Ok(()), |environment| write_derived(&environment))
+        finisher::derive(&self.path, &self.lock)
     }
 
     /// Clears away what was to replace others and did not; tells of how many runs.

@@ -4,7 +4,7 @@ use super::*;
 fn a_counter_that_stepped_back_is_told_in_the_ledger_of_its_column_alone() {
     let proc = tempfile::tempdir().unwrap();
     let journal = Journal::create(&proc.path().join("journal")).unwrap();
-    let mut host = HostProbe::new(proc.path(), KernelUnits::of_this_kernel());
+    let mut host = HostProbe::new(proc.path(), proc.path(), KernelUnits::of_this_kernel());
     for (t_ns, iowait, disk) in [(0, 7, 10), (1, 5, 4), (2, 9, 4)] {
         std::fs::write(proc.path().join("stat"), format!("cpu  1 2 3 4 {iowait} 0 0 0\nctxt 5\n")).unwrap();
         let disk = format!("8 0 sda 1 0 {disk} 0 1 0 20 0 0 0 0\n");
@@ -28,7 +28,7 @@ fn the_first_and_the_last_sample_have_every_core_of_a_large_machine() {
     std::fs::write(folder.path().join("stat"), format!("cpu  1 2 3 4\n{cores}")).unwrap();
     let path = folder.path().join("journal");
     let journal = Journal::create(&path).unwrap();
-    let mut host = HostProbe::new(folder.path(), KernelUnits::of_this_kernel());
+    let mut host = HostProbe::new(folder.path(), folder.path(), KernelUnits::of_this_kernel());
     host.sample(0, &journal);
     host.sample(SECOND_NS / 10, &journal);
     host.sample_last(SECOND_NS / 5, &journal);

@@ -6,6 +6,7 @@ use crate::record::source::standing;
 use crate::trace::run::{Coverage, CoverageState};
 
 const UNREAD: &str = "the run ended before the first reading";
+const SUMMED_UP: &str = "beyond 64 processes at once, or 1024 in all, the smallest are summed up as one named other";
 /// A peak is as fresh as its last reading, and of a process that ended in between there is none.
 const PEAKS: &str = "peaks are lower bounds: what grew after a process's last reading is not in them";
 
@@ -15,8 +16,11 @@ pub(super) struct Ledger {
     /// Looks at who is there.
     pub(super) walk: Tally,
     pub(super) cpu: Tally,
+    pub(super) faults: Tally,
     pub(super) memory: Tally,
+    pub(super) peaks: Tally,
     pub(super) io: Tally,
+    pub(super) open_files: Tally,
 }
 
 /// Readings of one kind.
@@ -49,17 +53,31 @@ impl Tally {
 }
 
 impl Ledger {
-    /// The lines for `process` and `process_sample`.
-    pub(super) fn coverage(&self) -> Vec<Coverage> {
-        let mut memory = self.memory.coverage("process_sample.memory", "/proc/PID/status");
-        if memory.state == CoverageState::Measured {
-            memory.reason = PEAKS.to_owned();
-        }
+    /// The lines for `process` and `process_sample`; `summed_up` tells whether there were more than have rows of their own.
+    pub(super) fn coverage(&self, summed_up: bool) -> Vec<Coverage> {
+        let note = |mut line: Coverage, note: &str| {
+            if line.state == CoverageState::Measured {
+                note.clone_into(&mut line.reason);
+            }
+            line
+        };
+        let sample = |tally: &Tally, column: &str, file: &str| {
+            tally.coverage(&format!("process_sample.{column}"), &format!("/proc/PID/{file}"))
+        };
+        let peaks = || sample(&self.peaks, "rss_peak_bytes", "status");
         vec![
-            self.walk.coverage("process", "/proc"),
+            note(self.walk.coverage("process", "/proc"), if summed_up { SUMMED_UP } else { "" }),
             self.cpu.coverage("process_sample.cpu_ns", "process CPU clock"),
-            memory,
-            self.io.coverage("process_sample.io", "/proc/PID/io"),
+            sample(&self.memory, "memory", "statm"),
+            note(peaks(), PEAKS),
+            Coverage { metric: "process_sample.swap_bytes".to_owned(), ..peaks() },
+            note(
+                Coverage { metric: "process_sample.context_switches".to_owned(), ..peaks() },
+                "of each process's first thread",
+            ),
+            sample(&self.faults, "page_faults", "stat"),
+            sample(&self.io, "io", "io"),
+            sample(&self.open_files, "open_files", "fd"),
         ]
     }
 }

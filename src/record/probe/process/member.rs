@@ -2,22 +2,31 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
+use super::files::{Files, OwnTraffic};
 use super::ledger::Ledger;
 use crate::record::clock::nanoseconds;
-use crate::record::probe::kernel::{self, Identity};
-use crate::record::source::Source;
+use crate::record::probe::kernel::{self, Identity, Traffic};
 use crate::trace::tables::ProcessSample;
+
+/// Time between readings of what moves little, and the longest silence of a process in which nothing moves: a reader can
+/// tell "unchanged" from "gone".
+pub(super) const SLOW_NS: i64 = 1_000_000_000;
 
 /// A process, identified by pid and start time.
 pub(super) struct Member {
     pub(super) pid: i32,
     pub(super) start_ticks: i64,
+    pub(super) parent_pid: i32,
+    /// Position among all that were ever admitted: a child comes after its parent.
+    pub(super) order: u64,
+    /// Number within the run; `None` for one of those that are summed up as `other`.
+    pub(super) process: Option<i64>,
     /// Number of the parent within the run.
     pub(super) parent: Option<i64>,
     /// Whether it was ever seen in the control group that is followed.
@@ -25,22 +34,19 @@ pub(super) struct Member {
     pub(super) name: String,
     /// The name that is in the journal already.
     pub(super) written_name: Option<String>,
-    /// The name as /proc/PID/status told it last.
-    told_name: String,
+    pub(super) first_seen_ns: i64,
     clock: nix::Result<ClockId>,
     files: Files,
+    pub(super) traffic: OwnTraffic,
     /// CPU time before the run started: what the starting shim used.
     pub(super) cpu_base_ns: i64,
+    /// The last good reading of everything; counters count from the process's own start.
     pub(super) last: ProcessSample,
-    pub(super) written_ns: i64,
-}
-
-struct Files {
-    folder: PathBuf,
-    status: Source,
-    io: Source,
-    /// Whether they stay open between readings, as long as there are descriptors for it.
-    stay_open: bool,
+    /// What the process counted under `other` before it got a number of its own.
+    pub(super) counted_before: Counts,
+    /// Page faults when memory's peak was read last: without new ones it cannot have grown.
+    faults_at_peak: Option<i64>,
+    slow_next_ns: i64,
 }
 
 /// What is the matter with the process that once had the pid.
@@ -55,17 +61,55 @@ pub(super) enum Fate {
     Unknown,
 }
 
+/// What one reading found.
+pub(super) struct Reading {
+    /// Counters count from the process's own start.
+    pub(super) sample: ProcessSample,
+    /// To be written even if nothing has changed.
+    pub(super) slow: bool,
+}
+
+/// What one reading found besides /proc/PID/stat; `None` for what was not due.
+struct Found {
+    cpu_ns: io::Result<i64>,
+    pages: io::Result<(i64, i64)>,
+    traffic: io::Result<Traffic>,
+    status: Option<io::Result<kernel::Status>>,
+    open_files: Option<io::Result<i64>>,
+}
+
+impl Found {
+    fn failed(&self) -> bool {
+        self.cpu_ns.is_err()
+            || self.pages.is_err()
+            || self.traffic.is_err()
+            || matches!(self.status, Some(Err(_)))
+            || matches!(self.open_files, Some(Err(_)))
+    }
+}
+
+/// Values of all counters of a sample, in the order of [`counters`].
+pub(super) type Counts = [i64; 6];
+
+/// The counters of a sample; the others are gauges.
+pub(super) fn counters(sample: &mut ProcessSample) -> [&mut Option<i64>; 6] {
+    [
+        &mut sample.cpu_ns,
+        &mut sample.read_bytes,
+        &mut sample.written_bytes,
+        &mut sample.minor_faults,
+        &mut sample.major_faults,
+        &mut sample.context_switches,
+    ]
+}
+
 /// Who is under a pid; `None` where nobody is.
 ///
 /// # Errors
 /// The process may be there, but cannot be looked at.
 pub(super) fn identity(proc: &Path, pid: i32) -> io::Result<Option<Identity>> {
-    identity_in(&proc.join(pid.to_string()))
-}
-
-fn identity_in(folder: &Path) -> io::Result<Option<Identity>> {
     // A name may be any bytes.
-    match fs::read(folder.join("stat")) {
+    match fs::read(proc.join(pid.to_string()).join("stat")) {
         Ok(text) => match kernel::identity(&String::from_utf8_lossy(&text)) {
             Some(identity) => Ok(Some(identity)),
             None => Err(io::Error::new(ErrorKind::InvalidData, "/proc/PID/stat is not in the form that was expected")),
@@ -81,32 +125,32 @@ fn has_vanished(error: &io::Error) -> bool {
 }
 
 impl Member {
-    pub(super) fn new(proc: &Path, pid: i32, identity: &Identity, process: i64, stay_open: bool) -> Self {
-        let folder = proc.join(pid.to_string());
+    /// A process without a number, whose files are opened for each reading.
+    pub(super) fn new(proc: &Path, pid: i32, identity: &Identity, order: u64, first_seen_ns: i64) -> Self {
         Self {
             pid,
             start_ticks: identity.start_ticks,
+            parent_pid: identity.parent_pid,
+            order,
+            process: None,
             parent: None,
             inside: false,
             name: identity.name.clone(),
             written_name: None,
-            told_name: identity.name.clone(),
+            first_seen_ns,
             clock: ClockId::pid_cpu_clock_id(Pid::from_raw(pid)),
-            files: Files {
-                status: Source::new(folder.join("status"), &[]),
-                io: Source::new(folder.join("io"), &[]),
-                folder,
-                stay_open,
-            },
+            files: Files::new(proc, pid),
+            traffic: OwnTraffic::default(),
             cpu_base_ns: 0,
-            last: ProcessSample { process, ..ProcessSample::default() },
-            written_ns: i64::MIN,
+            last: ProcessSample::default(),
+            counted_before: Counts::default(),
+            faults_at_peak: None,
+            slow_next_ns: i64::MIN,
         }
     }
 
-    /// Number of the process within the run.
-    pub(super) fn process(&self) -> i64 {
-        self.last.process
+    pub(super) fn keep_files_open(&mut self, stay_open: bool) {
+        self.files.stay_open = stay_open;
     }
 
     pub(super) fn keeps_files_open(&self) -> bool {
@@ -119,74 +163,162 @@ impl Member {
         Ok(nanoseconds(time.tv_sec(), time.tv_nsec()) - self.cpu_base_ns)
     }
 
-    /// Looks whether the process is still there, and what it is called by now.
-    pub(super) fn look(&mut self) -> Fate {
-        match identity_in(&self.files.folder) {
-            Ok(Some(now)) if now.start_ticks == self.start_ticks => {
-                self.name = now.name;
-                if now.state == 'Z' { Fate::Zombie } else { Fate::Alive }
-            }
-            Ok(_) => Fate::Gone,
-            Err(_) => Fate::Unknown,
-        }
-    }
-
     /// Whether it runs, as far as one can see: what cannot be looked at is not taken for dead.
-    pub(super) fn is_alive(&self) -> bool {
-        match identity_in(&self.files.folder) {
-            Ok(now) => now.is_some_and(|now| now.start_ticks == self.start_ticks && now.state != 'Z'),
-            Err(_) => true,
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.look(&mut ProcessSample::default()), (Fate::Alive | Fate::Unknown, _))
+    }
+
+    /// Whether the process is gone, or another one is under its pid.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.look(&mut ProcessSample::default()).0 == Fate::Gone
+    }
+
+    /// Looks whether the process is still there, what it is called by now, and what /proc/PID/stat counts.
+    fn look(&mut self, sample: &mut ProcessSample) -> (Fate, io::Result<()>) {
+        let (name, parent_pid, start_ticks) = (&mut self.name, &mut self.parent_pid, self.start_ticks);
+        let looked = self.files.stat.try_read(|text| {
+            let stat = kernel::process_stat(text)?;
+            if stat.start_ticks != start_ticks {
+                return Some(Fate::Gone);
+            }
+            if stat.name != name {
+                stat.name.clone_into(name);
+            }
+            *parent_pid = stat.parent_pid;
+            sample.threads = Some(stat.threads);
+            sample.minor_faults = Some(stat.minor_faults);
+            sample.major_faults = Some(stat.major_faults);
+            Some(if stat.state == 'Z' { Fate::Zombie } else { Fate::Alive })
+        });
+        self.files.release();
+        match looked {
+            Ok(fate) => (fate, Ok(())),
+            Err(error) if has_vanished(&error) => (Fate::Gone, Ok(())),
+            Err(error) => (Fate::Unknown, Err(error)),
         }
     }
 
-    /// Reads all there is; `None` if the process is gone.
-    pub(super) fn read(&mut self, t_ns: i64, ledger: &mut Ledger) -> Option<ProcessSample> {
-        let mut sample = ProcessSample { t_ns, process: self.process(), ..ProcessSample::default() };
-        let (files, told_name) = (&mut self.files, &mut self.told_name);
-        // A file that is held open stays with its process; one that is opened anew may be another's by now.
-        let held_open = files.status.is_open() && files.io.is_open();
-        let mut renamed = false;
-        let status = files.status.try_read(|text| {
-            let name = kernel::status_name(text)?;
-            renamed = name != told_name;
-            name.clone_into(told_name);
-            fill_status(&mut sample, text)
-        });
-        let io = files.io.try_read(|text| fill_io(&mut sample, text));
-        if !files.stay_open {
-            files.status.close();
-            files.io.close();
+    /// Reads all that is due; `None` if the process is gone.
+    pub(super) fn read(&mut self, t_ns: i64, page_bytes: i64, ledger: &mut Ledger) -> Option<Reading> {
+        let slow = t_ns >= self.slow_next_ns;
+        if self.process.is_none()
+            && !slow
+            && let Ok(cpu_ns) = self.cpu_ns()
+        {
+            return Some(self.clock_alone(t_ns, cpu_ns));
         }
-        let cpu = self.cpu_ns();
-        let all_read = status.is_ok() && io.is_ok() && cpu.is_ok();
-        let fate = if all_read && held_open && !renamed { Fate::Alive } else { self.look() };
+        let mut sample = ProcessSample { t_ns, ..ProcessSample::default() };
+        let (mut fate, looked) = self.look(&mut sample);
         if fate == Fate::Gone {
             return None;
         }
-        sample.cpu_ns = if fate == Fate::Zombie { cpu.ok() } else { ledger.cpu.count(cpu) };
-        // A zombie has no memory left, and that is no failure.
-        if fate != Fate::Zombie {
-            if status.is_err() || sample.rss_bytes.is_some() {
-                ledger.memory.count(status);
-            }
-            ledger.io.count(io);
+        let found = self.find(&sample, slow);
+        if fate == Fate::Alive && found.failed() {
+            // It may have ended meanwhile, which is no failure.
+            fate = self.look(&mut ProcessSample::default()).0;
         }
-        Some(sample)
+        self.files.release();
+        match fate {
+            Fate::Gone => return None,
+            // It has no memory left.
+            Fate::Zombie => {
+                (sample.cpu_ns, sample.threads) = (found.cpu_ns.ok(), None);
+                self.fill_traffic(&mut sample, found.traffic.ok());
+            }
+            Fate::Alive | Fate::Unknown => {
+                ledger.faults.count(looked);
+                self.fill(&mut sample, found, page_bytes, slow, ledger);
+            }
+        }
+        if slow {
+            self.slow_next_ns = t_ns - t_ns.rem_euclid(SLOW_NS) + SLOW_NS;
+        }
+        self.remember(&sample);
+        Some(Reading { sample, slow })
     }
-}
 
-/// Fills what /proc/PID/status tells. A zombie has no memory lines: they stay null.
-fn fill_status(sample: &mut ProcessSample, text: &str) -> Option<()> {
-    sample.threads = kernel::keyed_value(text, "Threads");
-    sample.rss_bytes = kernel::keyed_value(text, "VmRSS");
-    sample.rss_peak_bytes = kernel::keyed_value(text, "VmHWM");
-    sample.virtual_bytes = kernel::keyed_value(text, "VmSize");
-    sample.swap_bytes = kernel::keyed_value(text, "VmSwap");
-    sample.threads.map(|_| ())
-}
+    /// Of a process that is only part of a sum the clock costs nothing to read; the rest is read each second.
+    fn clock_alone(&mut self, t_ns: i64, cpu_ns: i64) -> Reading {
+        self.last.cpu_ns = self.last.cpu_ns.max(Some(cpu_ns));
+        Reading { sample: ProcessSample { t_ns, ..self.last.clone() }, slow: false }
+    }
 
-fn fill_io(sample: &mut ProcessSample, text: &str) -> Option<()> {
-    sample.read_bytes = kernel::keyed_value(text, "read_bytes");
-    sample.written_bytes = kernel::keyed_value(text, "write_bytes");
-    sample.read_bytes.map(|_| ())
+    /// Reads what is due besides /proc/PID/stat.
+    fn find(&mut self, sample: &ProcessSample, slow: bool) -> Found {
+        let faults = sample.minor_faults.zip(sample.major_faults).map(|(minor, major)| minor + major);
+        // Resident memory grows by page faults alone, so a spike between two readings has left some.
+        let has_grown = faults.is_none() || faults != self.faults_at_peak;
+        self.faults_at_peak = faults;
+        Found {
+            cpu_ns: self.cpu_ns(),
+            pages: self.files.statm.try_read(kernel::memory_pages),
+            traffic: self.read_traffic(),
+            status: (slow || has_grown).then(|| self.files.status.try_read(kernel::status)),
+            open_files: slow.then(|| self.files.count_open()),
+        }
+    }
+
+    fn read_traffic(&mut self) -> io::Result<Traffic> {
+        self.files.io.try_read(|text| {
+            let bytes = |key| kernel::keyed_value(text, key);
+            Some(Traffic { inward: bytes("read_bytes")?, outward: bytes("write_bytes")? })
+        })
+    }
+
+    fn fill(&mut self, sample: &mut ProcessSample, found: Found, page_bytes: i64, slow: bool, ledger: &mut Ledger) {
+        sample.cpu_ns = ledger.cpu.count(found.cpu_ns);
+        // A process that has just ended has no pages, which is not 0 bytes.
+        if let Some((virtual_pages @ 1.., resident_pages)) = ledger.memory.count(found.pages) {
+            sample.virtual_bytes = Some(virtual_pages * page_bytes);
+            sample.rss_bytes = Some(resident_pages * page_bytes);
+        }
+        let traffic = ledger.io.count(found.traffic);
+        self.fill_traffic(sample, traffic);
+        match found.status {
+            None => (sample.rss_peak_bytes, sample.swap_bytes) = (self.last.rss_peak_bytes, self.last.swap_bytes),
+            Some(status) => {
+                let status = ledger.peaks.count(status).unwrap_or_default();
+                (sample.rss_peak_bytes, sample.swap_bytes) = (status.rss_peak_bytes, status.swap_bytes);
+                sample.context_switches = status.context_switches.filter(|_| slow);
+            }
+        }
+        sample.open_files = found.open_files.and_then(|count| ledger.open_files.count(count));
+    }
+
+    fn fill_traffic(&mut self, sample: &mut ProcessSample, counted: Option<Traffic>) {
+        let own = counted.map(|counted| self.traffic.of(counted));
+        sample.read_bytes = own.map(|own| own.inward);
+        sample.written_bytes = own.map(|own| own.outward);
+    }
+
+    /// Reads what is still to be had of a process that has ended but was not waited for: its memory is gone, its counters
+    /// stand.
+    pub(super) fn last_words(&mut self, t_ns: i64, ledger: &mut Ledger) -> ProcessSample {
+        let mut sample = ProcessSample { t_ns, ..ProcessSample::default() };
+        self.look(&mut sample).1.ok();
+        sample.threads = None;
+        sample.cpu_ns = ledger.cpu.count(self.cpu_ns()).max(self.last.cpu_ns);
+        let traffic = self.read_traffic().ok();
+        self.fill_traffic(&mut sample, traffic);
+        self.files.release();
+        self.remember(&sample);
+        sample
+    }
+
+    /// A reading that failed leaves the last good one.
+    fn remember(&mut self, sample: &ProcessSample) {
+        let mut before = std::mem::replace(&mut self.last, sample.clone());
+        for (now, before) in counters(&mut self.last).into_iter().zip(counters(&mut before)) {
+            *now = now.or(*before);
+        }
+    }
+
+    /// A sample as it is written: counters from where the process got its number.
+    pub(super) fn row(&self, sample: &ProcessSample, process: i64) -> ProcessSample {
+        let mut row = ProcessSample { process, ..sample.clone() };
+        for (value, before) in counters(&mut row).into_iter().zip(self.counted_before) {
+            *value = value.map(|value| value - before);
+        }
+        row
+    }
 }

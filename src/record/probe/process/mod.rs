@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! walk -> member (one process, its files and its clock) -> ledger (what became of the readings)
+//!           └ others (the sum of those that are too many)
 //! ```
 
+mod files;
 mod group;
 mod ledger;
 mod member;
+mod others;
 mod walk;
 
 use std::collections::{HashMap, HashSet};
@@ -17,18 +20,15 @@ use nix::unistd::Pid;
 
 use self::group::Group;
 use self::ledger::Ledger;
-use self::member::{Fate, Member};
+use self::member::{Member, Reading, SLOW_NS};
+use self::others::{OWN_AT_ONCE, OWN_IN_ALL, Others};
+use self::walk::Newest;
 use super::kernel::KernelUnits;
 use crate::record::clock::{RunClock, boottime_ns, monotonic_ns};
 use crate::record::mask::Mask;
 use crate::trace::Journal;
 use crate::trace::run::Coverage;
 use crate::trace::tables::{Process, ProcessSample};
-
-/// An unchanged process is written at least this often, so that a reader can tell "unchanged" from "gone".
-const REWRITE_NS: i64 = 1_000_000_000;
-/// Processes whose files stay open between readings; those of the others are opened for each. Two files a process.
-const KEPT_OPEN: u64 = 64;
 
 /// Follows the tree of one root process, whose orphans are handed to this recorder (it is a subreaper).
 pub struct ProcessProbe {
@@ -41,21 +41,29 @@ pub struct ProcessProbe {
     root_start_ticks: i64,
     shim_cpu_ns: i64,
     alive: HashMap<i32, Member>,
+    others: Option<Others>,
+    rank_next_ns: i64,
+    admitted: u64,
     next_process: i64,
     /// CPU time of those that have left; `None` while there is no reading.
     ended_cpu_ns: Option<i64>,
+    newest: Newest,
     strangers: HashSet<i32>,
     group: Group,
-    ticks: u64,
+    /// Processes in all that get rows of their own as soon as they are seen.
+    own_in_all: i64,
+    /// Processes that keep their files open.
     kept_open: usize,
     ledger: Ledger,
     mask: Mask,
 }
 
-/// Sums over the tree at one tick, for the progress line and for the schedule of PSS.
+/// The tree at one tick.
 #[derive(Clone, Debug, Default)]
 pub struct TreeNow {
     pub pids: Vec<i32>,
+    /// The number within the run under which each of them has its rows.
+    pub processes: Vec<i64>,
     pub cpu_ns: i64,
     pub rss_bytes: i64,
 }
@@ -72,11 +80,15 @@ impl ProcessProbe {
             root_start_ticks: i64::MIN,
             shim_cpu_ns: 0,
             alive: HashMap::new(),
+            others: None,
+            rank_next_ns: 0,
+            admitted: 0,
             next_process: 0,
             ended_cpu_ns: None,
+            newest: Newest::new(proc),
             strangers: HashSet::new(),
             group: Group::default(),
-            ticks: 0,
+            own_in_all: OWN_IN_ALL,
             kept_open: kept_open(),
             ledger: Ledger::default(),
             mask: Mask::default(),
@@ -90,7 +102,8 @@ impl ProcessProbe {
         let identity = member::identity(&self.proc, pid);
         let Some(identity) = self.ledger.walk.count(identity).flatten() else { return };
         self.root_start_ticks = identity.start_ticks;
-        self.admit(pid, &identity, None);
+        self.admit(pid, &identity, 0);
+        self.number(pid);
         if let Some(root) = self.alive.get_mut(&pid) {
             root.cpu_base_ns = root.cpu_ns().unwrap_or(0);
             self.shim_cpu_ns = root.cpu_base_ns;
@@ -100,6 +113,8 @@ impl ProcessProbe {
     /// Takes all processes of a control group for the run's.
     pub fn follow_group(&mut self, dir: &Path) {
         self.group.follow(dir);
+        // Who is in it already may be known as a stranger.
+        self.newest.forget();
     }
 
     /// From now on only the processes of a container are the run's; where it is not found yet, nobody is.
@@ -115,17 +130,24 @@ impl ProcessProbe {
     /// Takes one sample of every process of the tree: one walk, and every figure off the same set.
     pub fn sample(&mut self, t_ns: i64, journal: &Journal) -> TreeNow {
         self.find_members(t_ns, journal);
-        let mut pids: Vec<i32> = self.alive.keys().copied().collect();
-        pids.sort_unstable();
+        if t_ns >= self.rank_next_ns {
+            self.rank_next_ns = t_ns + SLOW_NS;
+            self.rank(t_ns, journal);
+        }
+        // Children first: what a parent has inherited is known only when its child is known to be gone.
+        let mut pids: Vec<(u64, i32)> = self.alive.values().map(|member| (member.order, member.pid)).collect();
+        pids.sort_unstable_by(|a, b| b.cmp(a));
         let mut now = TreeNow::default();
-        for pid in pids {
-            let sample = self.sample_one(pid, t_ns, journal);
+        for (_, pid) in pids {
+            let sampled = self.sample_one(pid, t_ns, journal);
             let counts = self.alive.get(&pid).is_some_and(|member| self.group.counts(member.inside));
-            if let Some(sample) = sample.filter(|_| counts) {
-                now.rss_bytes += sample.rss_bytes.unwrap_or(0);
+            if let Some((process, rss_bytes)) = sampled.filter(|_| counts) {
+                now.rss_bytes += rss_bytes;
                 now.pids.push(pid);
+                now.processes.push(process);
             }
         }
+        self.write_others(t_ns, journal);
         now.cpu_ns = self.cpu_ns().unwrap_or(0);
         now
     }
@@ -142,72 +164,115 @@ impl ProcessProbe {
         self.shim_cpu_ns
     }
 
-    /// Takes the last reading of a process that has ended but was not waited for yet: its CPU clock still stands.
+    /// Takes the last reading of a process that has ended but was not waited for yet: its counters still stand.
     ///
     /// Tells whether it was of the tree.
     pub fn last_words(&mut self, pid: i32, t_ns: i64, journal: &Journal) -> bool {
-        if self.alive.get_mut(&pid).is_some_and(|member| member.look() == Fate::Gone) {
-            // An earlier process had the pid, and was waited for by its own parent.
-            self.write_end(pid, t_ns, journal);
-            self.forget(pid);
+        // An earlier process had the pid, and was waited for by its own parent; or children were waited for by this one.
+        let near = self.alive.values_mut().filter(|member| member.pid == pid || member.parent_pid == pid);
+        let gone: Vec<i32> = near.filter_map(|member| member.is_gone().then_some(member.pid)).collect();
+        for pid in gone {
+            self.let_go(pid, t_ns, journal);
         }
         if !self.alive.contains_key(&pid) {
             self.admit_ended(pid, t_ns, journal);
         }
         self.write_name(pid, t_ns, journal);
         let Some(member) = self.alive.get_mut(&pid) else { return false };
-        let read = self.ledger.cpu.count(member.cpu_ns());
-        member.last.cpu_ns = read.max(member.last.cpu_ns);
-        // Memory is gone by now; null, not zero.
-        let (process, cpu_ns) = (member.process(), member.last.cpu_ns);
-        journal.append(ProcessSample { t_ns, process, cpu_ns, ..ProcessSample::default() });
+        let before = member.last.clone();
+        let sample = member.last_words(t_ns, &mut self.ledger);
+        match (member.process, &mut self.others) {
+            (Some(process), _) => journal.append(member.row(&sample, process)),
+            (None, Some(others)) => others.count(&before, &member.last),
+            (None, None) => {}
+        }
         self.forget(pid);
         true
     }
 
     /// Pid and name of the processes that are still alive; those in the followed group only where they are asked for.
-    pub fn survivors(&self, with_group: bool) -> Vec<(Pid, String)> {
-        let wanted = |member: &&Member| with_group || !member.inside;
-        let mut alive: Vec<&Member> = self.alive.values().filter(wanted).filter(|member| member.is_alive()).collect();
-        alive.sort_by_key(|member| member.process());
-        alive.into_iter().map(|member| (Pid::from_raw(member.pid), self.mask.process_name(&member.name))).collect()
+    pub fn survivors(&mut self, with_group: bool) -> Vec<(Pid, String)> {
+        let mut alive: Vec<&mut Member> =
+            self.alive.values_mut().filter(|member| with_group || !member.inside).collect();
+        alive.sort_by_key(|member| member.order);
+        let alive = alive.into_iter().filter_map(|member| member.is_alive().then_some(&*member));
+        alive.map(|member| (Pid::from_raw(member.pid), self.mask.process_name(&member.name))).collect()
     }
 
     /// The ledger's lines for `process` and `process_sample`.
     pub fn coverage(&self) -> Vec<Coverage> {
-        self.ledger.coverage()
+        self.ledger.coverage(self.others.is_some())
     }
 
-    fn sample_one(&mut self, pid: i32, t_ns: i64, journal: &Journal) -> Option<ProcessSample> {
+    /// The number under which the process has its rows, and its resident memory; `None` if it is gone.
+    fn sample_one(&mut self, pid: i32, t_ns: i64, journal: &Journal) -> Option<(i64, i64)> {
         let member = self.alive.get_mut(&pid)?;
-        let Some(sample) = member.read(t_ns, &mut self.ledger) else {
-            self.write_end(pid, t_ns, journal);
-            self.forget(pid);
+        let before = member.last.clone();
+        let Some(Reading { sample, slow }) = member.read(t_ns, self.units.page_bytes, &mut self.ledger) else {
+            self.let_go(pid, t_ns, journal);
             return None;
         };
-        let unchanged = ProcessSample { t_ns: member.last.t_ns, ..sample.clone() } == member.last;
-        if !unchanged || t_ns - member.written_ns >= REWRITE_NS {
-            journal.append(sample.clone());
-            member.written_ns = t_ns;
+        let rss_bytes = member.last.rss_bytes.unwrap_or(0);
+        let Some(process) = member.process else {
+            let others = self.others.as_mut()?;
+            others.count(&before, &member.last);
+            return Some((others.process, rss_bytes));
+        };
+        if slow || !unchanged(&sample, &before) {
+            journal.append(member.row(&sample, process));
         }
-        // A reading that failed leaves the last good one: counters are "the most so far".
-        let cpu_ns = sample.cpu_ns.max(member.last.cpu_ns);
-        member.last = ProcessSample { cpu_ns, ..sample.clone() };
         self.write_name(pid, t_ns, journal);
-        Some(sample)
+        Some((process, rss_bytes))
+    }
+
+    fn write_others(&mut self, t_ns: i64, journal: &Journal) {
+        let Some(others) = &mut self.others else { return };
+        let members = self.alive.values().filter(|member| member.process.is_none());
+        if let Some(row) = others.row(t_ns, members) {
+            journal.append(row);
+        }
+    }
+
+    /// Gives numbers of their own to those of the `other` that have become great, or have outlived the many.
+    fn rank(&mut self, t_ns: i64, journal: &Journal) {
+        if self.alive.values().all(|member| member.process.is_some()) {
+            return;
+        }
+        let members: Vec<&Member> = self.alive.values().collect();
+        for (new, old) in others::changes(&members, self.root_pid, t_ns) {
+            if let Some(old) = old.and_then(|pid| self.alive.get_mut(&pid)) {
+                let process = old.process.take();
+                old.keep_files_open(false);
+                process.into_iter().for_each(|process| write_end(process, t_ns, journal));
+            }
+            self.give_number(new, t_ns, journal);
+        }
+    }
+
+    /// Lets a process go that has left the tree without a last word: it was waited for by its own parent.
+    fn let_go(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
+        let Some(member) = self.alive.get(&pid) else { return };
+        if let Some(process) = member.process {
+            write_end(process, t_ns, journal);
+        }
+        let (parent_pid, traffic) = (member.parent_pid, member.traffic);
+        if let Some(parent) = self.alive.get_mut(&parent_pid) {
+            parent.traffic.child_has_gone(traffic);
+        }
+        self.forget(pid);
     }
 
     /// Writes who a process is, if it is not in the journal under its present name. The root's is known only after the
     /// shim has become the command.
     fn write_name(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
         let Some(member) = self.alive.get_mut(&pid) else { return };
-        if member.written_name.as_ref() == Some(&member.name) {
+        let Some(process) = member.process.filter(|_| member.written_name.as_ref() != Some(&member.name)) else {
             return;
-        }
+        };
         member.written_name = Some(member.name.clone());
         journal.append(Process {
             t_ns,
-            process: member.process(),
+            process,
             pid: Some(i64::from(pid)),
             start_ns: Some(member.start_ticks * self.units.tick_ns - self.start_boottime_ns),
             parent: member.parent,
@@ -217,10 +282,23 @@ impl ProcessProbe {
     }
 }
 
+/// Whether a sample tells nothing but what the one before it told.
+fn unchanged(sample: &ProcessSample, before: &ProcessSample) -> bool {
+    // Of what is read each second only such a reading tells.
+    let mut expected = ProcessSample { t_ns: sample.t_ns, open_files: None, ..before.clone() };
+    expected.context_switches = None;
+    *sample == expected
+}
+
+/// Writes that a process was found gone: without a row of its own its end would be told only by its silence.
+fn write_end(process: i64, t_ns: i64, journal: &Journal) {
+    journal.append(ProcessSample { t_ns, process, ..ProcessSample::default() });
+}
+
 /// Half of the descriptors that this process may open at most are for the files of processes.
 fn kept_open() -> usize {
     let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-    usize::try_from(KEPT_OPEN.min(descriptors / 4)).unwrap_or(0)
+    usize::try_from(descriptors / 2 / files::FILES).unwrap_or(usize::MAX).min(OWN_AT_ONCE)
 }
 
 #[cfg(test)]

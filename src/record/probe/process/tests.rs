@@ -29,8 +29,38 @@ impl Proc {
         fs::create_dir_all(self.file(pid, "")).unwrap();
         let zeros = "0 ".repeat(17);
         fs::write(self.file(pid, "stat"), format!("{pid} (worker) S {parent} {zeros}{start_ticks} 0")).unwrap();
-        fs::write(self.file(pid, "status"), "Name:\tworker\nVmRSS:\t4 kB\nThreads:\t1\n").unwrap();
+        fs::write(self.file(pid, "statm"), "10 1 0 0 0 0 0\n").unwrap();
+        fs::write(self.file(pid, "status"), "Name:\tworker\nVmHWM:\t4 kB\nVmSwap:\t0 kB\n").unwrap();
         fs::write(self.file(pid, "io"), "read_bytes: 1\nwrite_bytes: 2\n").unwrap();
+    }
+
+    /// Another process under a pid is told by its start; its memory is in pages of 4 KiB.
+    fn put_with(&self, pid: i32, parent: i32, start_ticks: i64, pages: i64, written: i64) {
+        self.put(pid, parent, start_ticks);
+        fs::write(self.file(pid, "statm"), format!("10 {pages} 0 0 0 0 0\n")).unwrap();
+        fs::write(self.file(pid, "io"), format!("read_bytes: 0\nwrite_bytes: {written}\n")).unwrap();
+    }
+
+    fn end(&self, pid: i32) {
+        fs::remove_dir_all(self.file(pid, "")).unwrap();
+    }
+
+    fn newest_pid(&self, pid: i32) {
+        fs::write(self.folder().join("loadavg"), format!("0.00 0.00 0.00 1/1 {pid}\n")).unwrap();
+    }
+
+    /// All rows of processes' samples in the journal.
+    fn rows(&self, journal: &Journal) -> Vec<ProcessSample> {
+        let mut rows = Vec::new();
+        journal.flush();
+        let read = crate::trace::journal::read(&self.0.path().join("journal"), |row| {
+            if let crate::trace::Row::ProcessSample(row) = row {
+                rows.push(row);
+            }
+            Ok(())
+        });
+        read.unwrap();
+        rows
     }
 
     fn probe(&self) -> (ProcessProbe, Journal) {
@@ -54,13 +84,13 @@ fn a_look_that_fails_takes_nobody_for_dead_and_is_counted() {
     let proc = Proc::new();
     proc.put(ROOT + 1, ROOT, 101);
     let (mut probe, journal) = proc.probe();
-    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 1]);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
     assert_eq!(told(&probe, "process"), (CoverageState::Measured, String::new()));
     let hidden = proc.0.path().join("hidden");
     fs::rename(proc.folder(), &hidden).unwrap();
     probe.find_members(2, &journal);
     fs::rename(&hidden, proc.folder()).unwrap();
-    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 1]);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
     let (state, reason) = told(&probe, "process");
     assert_eq!(state, CoverageState::Lost);
     assert!(reason.starts_with("1 of 4 readings failed"), "{reason}");
@@ -73,12 +103,12 @@ fn a_process_that_cannot_be_looked_at_is_not_dead_and_one_that_vanished_is_no_fa
     proc.put(ROOT + 2, ROOT, 102);
     let (mut probe, journal) = proc.probe();
     probe.find_members(0, &journal);
-    for name in ["status", "stat"] {
+    for name in ["statm", "stat"] {
         fs::remove_file(proc.file(ROOT + 1, name)).unwrap();
         fs::create_dir(proc.file(ROOT + 1, name)).unwrap();
         fs::remove_file(proc.file(ROOT + 2, name)).unwrap();
     }
-    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 1]);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
     let (state, reason) = told(&probe, "process_sample.memory");
     assert_eq!(state, CoverageState::Lost);
     assert!(reason.starts_with("1 of 2 readings failed"), "{reason}");
@@ -92,11 +122,11 @@ fn another_process_under_the_same_pid_is_another_process() {
     let (mut probe, journal) = proc.probe();
     // As if its files were opened anew at each reading.
     probe.kept_open = 0;
-    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 1]);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
     proc.put(ROOT + 1, ROOT, 999);
     assert_eq!(pids(&mut probe, &journal), [ROOT]);
-    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 1]);
-    assert_eq!(probe.alive[&(ROOT + 1)].process(), 2);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
+    assert_eq!(probe.alive[&(ROOT + 1)].process, Some(2));
 }
 
 #[test]
@@ -105,7 +135,7 @@ fn a_process_older_than_the_root_is_a_stranger_whoever_its_parent_is() {
     proc.put(ROOT + 1, Pid::this().as_raw(), 99);
     proc.put(ROOT + 2, Pid::this().as_raw(), 100);
     let (mut probe, journal) = proc.probe();
-    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 2]);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 2, ROOT]);
     probe.last_words(ROOT + 1, 2, &journal);
     assert_eq!(probe.next_process, 2);
 }
@@ -120,7 +150,7 @@ fn a_process_of_the_runs_group_belongs_to_it_whoever_its_parent_is() {
     fs::create_dir(&group).unwrap();
     fs::write(group.join("cgroup.procs"), format!("{}\n", ROOT + 1)).unwrap();
     probe.follow_group(&group);
-    assert_eq!(pids(&mut probe, &journal), [ROOT, ROOT + 1]);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
 }
 
 #[test]
@@ -158,9 +188,138 @@ fn of_a_large_tree_the_first_keep_their_files_open() {
         proc.put(ROOT + n, ROOT, 101);
     }
     let (mut probe, journal) = proc.probe();
-    probe.kept_open = 64;
+    probe.kept_open = 16;
     assert_eq!(pids(&mut probe, &journal).len(), 100);
-    assert_eq!(probe.alive.values().filter(|member| member.keeps_files_open()).count(), 64);
+    assert_eq!(probe.alive.values().filter(|member| member.keeps_files_open()).count(), 16);
+}
+
+/// What the tree has written and holds at the last tick: by rows, each counter's last and each gauge's last value.
+fn totals(rows: &[ProcessSample]) -> (i64, i64) {
+    let mut last: std::collections::BTreeMap<i64, (i64, i64)> = Default::default();
+    for row in rows {
+        let of_process = last.entry(row.process).or_default();
+        *of_process = (row.written_bytes.unwrap_or(of_process.0), row.rss_bytes.unwrap_or(0));
+    }
+    last.values().fold((0, 0), |sum, value| (sum.0 + value.0, sum.1 + value.1))
+}
+
+#[test]
+fn of_many_processes_the_smallest_are_summed_up_and_the_sums_stay_right() {
+    let proc = Proc::new();
+    for n in 1..=100 {
+        proc.put_with(ROOT + n, ROOT, 101, 1, 1000);
+    }
+    let (mut probe, journal) = proc.probe();
+    let tree = probe.sample(0, &journal);
+    assert_eq!((tree.pids.len(), tree.rss_bytes), (101, 101 * 4096));
+    let rows = proc.rows(&journal);
+    assert_eq!((rows.len(), totals(&rows)), (65, (100 * 1000 + 2, 101 * 4096)));
+    let other = rows.iter().find(|row| row.processes.is_some()).unwrap();
+    assert_eq!((other.processes, other.written_bytes, other.threads), (Some(37), Some(37_000), Some(0)));
+    // One of the sum grows; it gets a number of its own at the next ranking, and brings nothing with it.
+    let grown = probe.alive.values().find(|member| member.process.is_none()).unwrap().pid;
+    proc.put_with(grown, ROOT, 101, 500, 5000);
+    for t_ns in [SLOW_NS, 2 * SLOW_NS] {
+        probe.sample(t_ns, &journal);
+    }
+    assert!(probe.alive[&grown].process.is_some());
+    assert_eq!(probe.alive.values().filter(|member| member.process.is_some()).count(), 64);
+    let rows = proc.rows(&journal);
+    assert_eq!(totals(&rows), (99 * 1000 + 5000 + 2, (100 + 500) * 4096));
+    let own = rows.iter().filter(|row| Some(row.process) == probe.alive[&grown].process).next_back().unwrap();
+    assert_eq!((own.written_bytes, own.rss_bytes), (Some(0), Some(500 * 4096)));
+}
+
+#[test]
+fn a_storm_of_forks_stays_bounded_and_loses_nothing() {
+    let proc = Proc::new();
+    let (mut probe, journal) = proc.probe();
+    probe.own_in_all = 25;
+    let mut told = 0;
+    for storm in 0..6 {
+        let pids = (1..=10).map(|n| ROOT + 10 * storm + n);
+        pids.clone().for_each(|pid| proc.put_with(pid, ROOT, 101, 1, 100));
+        probe.sample(i64::from(storm), &journal);
+        pids.for_each(|pid| proc.end(pid));
+        told += 10 * 100;
+    }
+    // A parent that waits for nobody inherits nothing.
+    let tree = probe.sample(30, &journal);
+    assert_eq!((tree.pids, probe.alive.len()), (vec![ROOT], 1));
+    let rows = proc.rows(&journal);
+    assert_eq!(totals(&rows), (told + 2, 4096));
+    let processes: HashSet<i64> = rows.iter().map(|row| row.process).collect();
+    assert_eq!(processes.len(), 26, "25 and the sum of the others");
+}
+
+#[test]
+fn bytes_that_a_parent_inherits_when_it_waits_for_its_child_count_once() {
+    let proc = Proc::new();
+    proc.put_with(ROOT, Pid::this().as_raw(), 100, 1, 7);
+    proc.put_with(ROOT + 1, ROOT, 101, 1, 1000);
+    let (mut probe, journal) = proc.probe();
+    probe.sample(1, &journal);
+    proc.end(ROOT + 1);
+    proc.put_with(ROOT, Pid::this().as_raw(), 100, 1, 7 + 1000 + 20);
+    probe.sample(2, &journal);
+    assert_eq!(totals(&proc.rows(&journal)).0, 1027);
+}
+
+#[test]
+fn nobody_is_looked_for_as_long_as_no_pid_was_given_out() {
+    let proc = Proc::new();
+    proc.newest_pid(ROOT);
+    let (mut probe, journal) = proc.probe();
+    assert_eq!(pids(&mut probe, &journal), [ROOT]);
+    proc.put(ROOT + 1, ROOT, 101);
+    assert_eq!(pids(&mut probe, &journal), [ROOT], "the kernel says that there is nobody");
+    proc.newest_pid(ROOT + 1);
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
+}
+
+#[test]
+fn a_kernel_that_is_found_to_lag_behind_is_believed_no_more() {
+    let proc = Proc::new();
+    proc.newest_pid(ROOT);
+    let (mut probe, journal) = proc.probe();
+    pids(&mut probe, &journal);
+    proc.put(ROOT + 1, ROOT, 101);
+    // The walk of each second finds it.
+    assert_eq!(probe.sample(1 + SLOW_NS, &journal).pids.len(), 2);
+    proc.put(ROOT + 2, ROOT, 101);
+    assert_eq!(probe.sample(2 + SLOW_NS, &journal).pids.len(), 3);
+}
+
+#[test]
+fn a_stranger_whose_pid_was_given_out_again_is_looked_at_anew() {
+    let proc = Proc::new();
+    proc.newest_pid(ROOT + 9);
+    proc.put(ROOT + 5, 1, 101);
+    let (mut probe, journal) = proc.probe();
+    assert_eq!(pids(&mut probe, &journal), [ROOT]);
+    proc.put(ROOT + 5, ROOT, 102);
+    // Pids have begun anew meanwhile.
+    proc.newest_pid(ROOT + 6);
+    assert_eq!(pids(&mut probe, &journal).len(), 2);
+}
+
+#[test]
+fn a_peak_is_read_again_only_after_page_faults_or_a_second() {
+    let proc = Proc::new();
+    let (mut probe, journal) = proc.probe();
+    let faults = |count: i64| {
+        let line = format!("{ROOT} (worker) S {} 0 0 0 0 0 {count} {}100 0", Pid::this().as_raw(), "0 ".repeat(11));
+        fs::write(proc.file(ROOT, "stat"), line).unwrap();
+    };
+    let peak = |kib: i64| fs::write(proc.file(ROOT, "status"), format!("Name:\tw\nVmHWM:\t{kib} kB\n")).unwrap();
+    let mut told = Vec::new();
+    for (t_ns, count, kib) in [(1, 5, 4), (2, 5, 99), (3, 6, 8), (4, 6, 99), (SLOW_NS, 6, 12)] {
+        faults(count);
+        peak(kib);
+        probe.sample(t_ns, &journal);
+        told.push(probe.alive[&ROOT].last.rss_peak_bytes.unwrap() / 1024);
+    }
+    assert_eq!(told, [4, 4, 8, 8, 12]);
 }
 
 #[test]

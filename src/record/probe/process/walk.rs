@@ -3,35 +3,105 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 use super::ProcessProbe;
-use super::member::{self, Member};
-use crate::record::probe::kernel::Identity;
+use super::member::{self, Member, SLOW_NS, counters};
+use super::others::{self, OWN_AT_ONCE, Others};
+use crate::record::probe::kernel::{self, Identity};
+use crate::record::source::Source;
 use crate::trace::Journal;
-use crate::trace::tables::ProcessSample;
+use crate::trace::tables::Process;
 
-/// Processes known not to be ours are looked at again after this many ticks: their pids can be reused.
-const FORGET_STRANGERS_TICKS: u64 = 16;
+/// Strangers are looked at again after this many walks: an orphan may have been handed to the recorder meanwhile, and
+/// where the kernel does not tell which pids are new, they can have been reused.
+const FORGET_STRANGERS_WALKS: u64 = 16;
+
+/// The pid that was given out last. As long as it stays the same nobody has come, and the walk, the dearest of all
+/// readings, can be spared.
+pub(super) struct Newest {
+    /// `None` where it cannot be relied on: emulated files are known to lag behind.
+    loadavg: Option<Source>,
+    /// At the last walk.
+    pid: Option<i32>,
+    walk_at_last_ns: i64,
+    walks: u64,
+}
+
+/// Which pids can be new since the last walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    None,
+    /// Those after the first up to the second; pids begin anew at the end of their range.
+    Between(i32, i32),
+    /// Nobody knows.
+    Any,
+}
+
+impl Newest {
+    pub(super) fn new(proc: &Path) -> Self {
+        let loadavg = Some(Source::new(proc.join("loadavg"), &[]));
+        Self { loadavg, pid: None, walk_at_last_ns: i64::MIN, walks: 0 }
+    }
+
+    /// Makes the next look a walk, whether or not somebody has come.
+    pub(super) fn forget(&mut self) {
+        self.pid = None;
+    }
+
+    /// Must be asked before the walk: who comes in between is then found again.
+    fn news(&mut self) -> News {
+        let newest = self.loadavg.as_mut().and_then(|source| source.try_read(kernel::newest_pid).ok());
+        match (std::mem::replace(&mut self.pid, newest), newest) {
+            (Some(before), Some(now)) if before == now => News::None,
+            (Some(before), Some(now)) => News::Between(before, now),
+            _ => News::Any,
+        }
+    }
+}
+
+impl News {
+    fn has(self, pid: i32) -> bool {
+        match self {
+            News::None => false,
+            News::Between(before, now) if before < now => pid > before && pid <= now,
+            News::Between(before, now) => pid > before || pid <= now,
+            News::Any => true,
+        }
+    }
+}
 
 impl ProcessProbe {
     /// Looks who has joined the tree. A look that fails changes nothing.
     pub fn find_members(&mut self, t_ns: i64, journal: &Journal) {
-        self.ticks += 1;
-        if self.ticks.is_multiple_of(FORGET_STRANGERS_TICKS) {
+        let news = self.newest.news();
+        if news == News::None && t_ns < self.newest.walk_at_last_ns {
+            return;
+        }
+        self.newest.walk_at_last_ns = t_ns + SLOW_NS;
+        self.newest.walks += 1;
+        let look_again = self.newest.walks.is_multiple_of(FORGET_STRANGERS_WALKS);
+        if look_again {
             self.strangers.clear();
         }
         let listed = self.present_pids();
         let Some(present) = self.ledger.walk.count(listed) else { return };
         self.look_at_group();
-        self.strangers.retain(|pid| present.contains(pid) && !self.group.holds(*pid));
+        let group = &self.group;
+        let stays = |pid: &i32| present.contains(pid) && !group.holds(*pid) && (news == News::Any || !news.has(*pid));
+        self.strangers.retain(stays);
         let mut unknown = self.unknown_among(&present);
         // A parent can have a higher pid than its child, so go on until a pass finds nobody new.
         loop {
             let before = unknown.len();
             unknown.retain(|(pid, identity)| {
-                let ours = self.group.holds(*pid) || self.is_ours(identity);
+                let in_group = self.group.holds(*pid);
+                let ours = in_group || self.is_ours(identity);
                 if ours {
                     self.admit_and_write(*pid, identity, t_ns, journal);
+                    if !(news.has(*pid) || look_again || in_group) {
+                        self.newest.loadavg = None;
+                    }
                 }
                 !ours
             });
@@ -41,10 +111,12 @@ impl ProcessProbe {
         }
         self.strangers.extend(unknown.iter().map(|(pid, _)| *pid));
         // A process that vanished without a last word was waited for by its own parent.
-        let vanished: Vec<i32> = self.alive.keys().filter(|pid| !present.contains(pid)).copied().collect();
-        for pid in vanished {
-            self.write_end(pid, t_ns, journal);
-            self.forget(pid);
+        let vanished = self.alive.values().filter(|member| !present.contains(&member.pid));
+        let mut vanished: Vec<(u64, i32)> = vanished.map(|member| (member.order, member.pid)).collect();
+        // Children first, so that what they hand on reaches whoever is left.
+        vanished.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, pid) in vanished {
+            self.let_go(pid, t_ns, journal);
         }
     }
 
@@ -57,7 +129,7 @@ impl ProcessProbe {
     }
 
     /// Those of whom nothing is known yet. Whom the kernel does not show is a stranger; one that could not be looked at
-    /// for another reason is tried again at the next tick.
+    /// for another reason is tried again at the next walk.
     fn unknown_among(&mut self, present: &HashSet<i32>) -> Vec<(i32, Identity)> {
         let mut unknown = Vec::new();
         for pid in present {
@@ -71,6 +143,8 @@ impl ProcessProbe {
                 }
                 Err(error) => {
                     self.ledger.walk.count::<()>(Err(error));
+                    // It is still new at the next tick.
+                    self.newest.forget();
                 }
             }
         }
@@ -109,29 +183,55 @@ impl ProcessProbe {
     }
 
     fn admit_and_write(&mut self, pid: i32, identity: &Identity, t_ns: i64, journal: &Journal) {
-        let parent = self.alive.get(&identity.parent_pid).map(Member::process);
-        self.admit(pid, identity, parent);
-        self.write_name(pid, t_ns, journal);
+        self.admit(pid, identity, t_ns);
+        if self.own_rows_left() {
+            self.give_number(pid, t_ns, journal);
+        } else if self.others.is_none() {
+            self.begin_others(t_ns, journal);
+        }
     }
 
-    pub(super) fn admit(&mut self, pid: i32, identity: &Identity, parent: Option<i64>) {
-        let stay_open = self.alive.values().filter(|member| member.keeps_files_open()).count() < self.kept_open;
-        let mut member = Member::new(&self.proc, pid, identity, self.next_process, stay_open);
-        member.parent = parent;
+    pub(super) fn admit(&mut self, pid: i32, identity: &Identity, t_ns: i64) {
+        let mut member = Member::new(&self.proc, pid, identity, self.admitted, t_ns);
+        self.admitted += 1;
+        let parent = self.alive.get(&identity.parent_pid);
+        member.parent = parent.and_then(|parent| parent.process.or(self.others.as_ref().map(|others| others.process)));
         member.inside = self.group.holds(pid);
         if member.inside && identity.start_ticks < self.root_start_ticks {
             // Of a container that was there before: what it used until now is not the run's.
             member.cpu_base_ns = member.cpu_ns().unwrap_or(0);
         }
-        self.next_process += 1;
         self.alive.insert(pid, member);
     }
 
-    /// Writes that a process was found gone: without a row of its own its end would be told only by its silence.
-    pub(super) fn write_end(&self, pid: i32, t_ns: i64, journal: &Journal) {
-        if let Some(member) = self.alive.get(&pid) {
-            journal.append(ProcessSample { t_ns, process: member.process(), ..ProcessSample::default() });
-        }
+    fn own_rows_left(&self) -> bool {
+        let own = self.alive.values().filter(|member| member.process.is_some()).count();
+        own < OWN_AT_ONCE && self.next_process < self.own_in_all
+    }
+
+    /// From here on the process has rows of its own.
+    pub(super) fn give_number(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
+        self.number(pid);
+        self.write_name(pid, t_ns, journal);
+    }
+
+    pub(super) fn number(&mut self, pid: i32) {
+        let open = self.alive.values().filter(|member| member.keeps_files_open()).count();
+        let Some(member) = self.alive.get_mut(&pid) else { return };
+        member.keep_files_open(open < self.kept_open);
+        member.process = Some(self.next_process);
+        self.next_process += 1;
+        let mut last = member.last.clone();
+        member.counted_before = counters(&mut last).map(|value| value.unwrap_or(0));
+        member.written_name = None;
+    }
+
+    fn begin_others(&mut self, t_ns: i64, journal: &Journal) {
+        let process = self.next_process;
+        self.next_process += 1;
+        let name = Some(others::NAME.to_owned());
+        journal.append(Process { t_ns, process, start_ns: Some(t_ns), name, ..Process::default() });
+        self.others = Some(Others::new(process));
     }
 
     /// Lets a process go that has left the tree: of what was kept for it only its CPU time stays.

@@ -1,0 +1,88 @@
+//! The processes that are summed up as one, named `other`: a storm of forks is to fill neither memory nor disk.
+
+use super::member::{Member, SLOW_NS, counters};
+use crate::trace::tables::ProcessSample;
+
+/// Processes at once that have rows of their own.
+pub(super) const OWN_AT_ONCE: usize = 64;
+/// Processes in all that get rows of their own as soon as they are seen.
+pub(super) const OWN_IN_ALL: i64 = 1024;
+/// A process that is summed up changes places with one that is not if its memory is greater by this factor.
+const CLEARLY_GREATER: f64 = 1.25;
+
+pub(super) const NAME: &str = "other";
+
+/// The sum.
+pub(super) struct Others {
+    pub(super) process: i64,
+    /// Counters: what each counted while it was one of them. Gauges: of those that are there at the moment.
+    sum: ProcessSample,
+    written: ProcessSample,
+}
+
+impl Others {
+    pub(super) fn new(process: i64) -> Self {
+        let nothing = ProcessSample { process, ..ProcessSample::default() };
+        Self { process, sum: nothing.clone(), written: nothing }
+    }
+
+    /// Adds what one of them counted between two readings.
+    pub(super) fn count(&mut self, before: &ProcessSample, now: &ProcessSample) {
+        let (mut before, mut now) = (before.clone(), now.clone());
+        let readings = counters(&mut before).into_iter().zip(counters(&mut now));
+        for (sum, (before, now)) in counters(&mut self.sum).into_iter().zip(readings) {
+            if let Some(now) = *now {
+                *sum = Some(sum.unwrap_or(0) + now - before.unwrap_or(0));
+            }
+        }
+    }
+
+    /// Sums up the gauges of those that are there; the row, where it is to be written.
+    pub(super) fn row<'a>(&mut self, t_ns: i64, members: impl Iterator<Item = &'a Member>) -> Option<ProcessSample> {
+        let gauges = |sample: &ProcessSample| {
+            [
+                sample.rss_bytes,
+                sample.rss_peak_bytes,
+                sample.virtual_bytes,
+                sample.swap_bytes,
+                sample.threads,
+                sample.open_files,
+            ]
+        };
+        let (mut sums, mut processes) = ([None; 6], 0);
+        for member in members {
+            processes += 1;
+            for (sum, value) in sums.iter_mut().zip(gauges(&member.last)) {
+                *sum = value.map(|value| sum.unwrap_or(0) + value).or(*sum);
+            }
+        }
+        let sum = &mut self.sum;
+        [sum.rss_bytes, sum.rss_peak_bytes, sum.virtual_bytes, sum.swap_bytes, sum.threads, sum.open_files] = sums;
+        sum.processes = Some(processes);
+        let unchanged = ProcessSample { t_ns: self.written.t_ns, ..sum.clone() } == self.written;
+        if unchanged && (processes == 0 || t_ns - self.written.t_ns < SLOW_NS) {
+            return None;
+        }
+        sum.t_ns = t_ns;
+        self.written = sum.clone();
+        Some(sum.clone())
+    }
+}
+
+/// Who is to get a number of its own, and whose place it takes, by memory: the greatest of those that are summed up, as
+/// long as they are clearly greater than the smallest of the others, or there is room.
+pub(super) fn changes(members: &[&Member], root_pid: i32, now_ns: i64) -> Vec<(i32, Option<i32>)> {
+    let rss = |member: &Member| member.last.rss_bytes.unwrap_or(0);
+    // Who may be gone in a moment stays where it is.
+    let settled = |member: &&&Member| member.process.is_none() && now_ns - member.first_seen_ns >= SLOW_NS;
+    let mut summed: Vec<&Member> = members.iter().filter(settled).copied().collect();
+    let own = || members.iter().filter(|member| member.process.is_some()).copied();
+    let room = OWN_AT_ONCE.saturating_sub(own().count());
+    let mut own: Vec<&Member> = own().filter(|member| member.pid != root_pid).collect();
+    summed.sort_by_key(|member| (std::cmp::Reverse(rss(member)), member.order));
+    own.sort_by_key(|member| (rss(member), member.order));
+    let (first, rest) = summed.split_at(room.min(summed.len()));
+    let greater = |(new, old): &(&&Member, &&Member)| rss(new) as f64 > CLEARLY_GREATER * rss(old) as f64;
+    let swapped = rest.iter().zip(&own).take_while(greater).map(|(new, old)| (new.pid, Some(old.pid)));
+    first.iter().map(|new| (new.pid, None)).chain(swapped).collect()
+}
