@@ -67,6 +67,7 @@ fn two_environments_are_recorded_in_one_session_into_two_traces_so_that_drift_fa
     for environment in &trace.environments {
         assert_eq!(runs_table(&environment.dir), 4);
     }
+    assert!(bench.shice(&["verify"]).status.success());
 }
 
 /// How many rows `runs.parquet` has.
@@ -216,6 +217,8 @@ fn a_killed_replacement_has_lost_nothing_and_the_next_one_begins_anew() {
     recorder.wait().unwrap();
     // The workload outlives its recorder; this test must not leave it behind.
     kill(Pid::from_raw(pid().unwrap()), Signal::SIGKILL).unwrap();
+    let verified = text(&bench.shice(&["verify"]).stdout);
+    assert!(verified.contains("was to replace runs was killed; `shice list`"), "{verified}");
     let listed = bench.shice(&["list"]);
     assert_eq!(text(&listed.stdout).lines().count(), 2, "{}", text(&listed.stdout));
     assert_eq!(runs(&bench), [1, 2].map(|run| (run, "true".to_owned(), Outcome::Finished)));

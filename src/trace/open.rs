@@ -172,7 +172,7 @@ pub fn open_environment(folder: &Path) -> Result<Opened> {
         Ok(Some(lock)) => {
             let settled = replace::settle(folder, &lock)?;
             let opened = open_with(folder, Access::Finish)?;
-            if let Some(environment) = opened.environment.as_ref().filter(|_| settled.moved) {
+            if let Some(environment) = opened.environment.as_ref().filter(|_| settled.found) {
                 write_derived(environment)?;
             }
             Ok(opened)

@@ -26,8 +26,8 @@ const REPLACED: &str = ".replaced";
 /// What became of what lay aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Whether a case's runs were moved to their place.
-    pub moved: bool,
+    /// Whether anything lay aside: what is derived of the runs may not be of those that are there now.
+    pub found: bool,
     /// Slugs of cases that no new run finished of, and how many runs were dropped.
     pub dropped: Vec<(String, usize)>,
 }
@@ -71,11 +71,10 @@ pub fn put_in_place(environment: &Path, case: &str) -> Result<()> {
 /// # Errors
 /// A folder cannot be moved or removed; it is named.
 pub fn settle(environment: &Path, _lock: &Lock) -> Result<Settled> {
-    let mut settled = Settled::default();
+    let mut settled = Settled { found: is_left_over(environment), dropped: Vec::new() };
     for (slug, staged) in cases_in(&environment.join(REPLACING))? {
         if has_finished_run(&staged)? {
             exchange(environment, &slug)?;
-            settled.moved = true;
         } else {
             settled.dropped.push((slug, partitions(&staged, "run")?.len()));
         }
@@ -84,7 +83,6 @@ pub fn settle(environment: &Path, _lock: &Lock) -> Result<Settled> {
         let place = place_of(environment, &slug);
         if !place.exists() {
             rename(&earlier, &place)?;
-            settled.moved = true;
         }
     }
     remove(&environment.join(REPLACING))?;
@@ -214,6 +212,7 @@ mod tests {
         let aside = aside(&environment, "w").unwrap();
         fs::rename(case_dir(&environment, "w"), aside).unwrap();
         assert_eq!(read(&environment), [1]);
+        assert!(environment.join("runs.parquet").exists());
     }
 
     #[test]

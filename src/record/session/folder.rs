@@ -49,7 +49,7 @@ impl Folder {
         let lock = Lock::take(&path)?;
         let settled = replace::settle(&path, &lock)?;
         let folder = Self { path, lock, replacing: BTreeSet::new() };
-        if settled.moved {
+        if settled.found {
             folder.derive()?;
         }
         Ok(folder)

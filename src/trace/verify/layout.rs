@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::Verdict;
 use crate::trace::layout::{JOURNAL_FILE, RESERVE_FILE, STEPS_FILE, slug};
+use crate::trace::lock::Lock;
 use crate::trace::open::{partition, partitions};
+use crate::trace::replace;
 use crate::trace::run::{REMEDY, RunRecord};
 use crate::trace::tables::SHAPES;
 
@@ -37,6 +39,9 @@ pub(super) fn leftovers(folder: &Path, verdict: &mut Verdict) {
 /// Leftovers beside the runs, and folders that hold none.
 pub(super) fn of_environment(dir: &Path, verdict: &mut Verdict) {
     leftovers(dir, verdict);
+    if replace::is_left_over(dir) && !Lock::is_held(dir) {
+        verdict.problem(dir, "a recording that was to replace runs was killed", "`shice list` clears up after it");
+    }
     for (_, case) in partitions(dir, "case").unwrap_or_default() {
         leftovers(&case, verdict);
         let runs = partitions(&case, "run").unwrap_or_default();
