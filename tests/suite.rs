@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use common::{Bench, text, wait_until};
@@ -152,6 +153,45 @@ fn a_dry_run_shows_the_order_and_an_estimate_and_touches_nothing() {
     assert_eq!(refused.status.code(), Some(125));
     assert!(text(&refused.stderr).contains("is already recorded"), "{}", text(&refused.stderr));
     assert_eq!(bench.files("traces"), before);
+}
+
+#[test]
+fn shipped_workloads_get_their_settings_as_options_and_unknown_ones_are_refused() {
+    let bench = Bench::new();
+    // Beside a copy of the program, so that this stand-in is found in the place of the real one.
+    fs::copy(env!("CARGO_BIN_EXE_shice"), bench.path("shice")).unwrap();
+    fs::write(bench.path("shice-workloads"), "#!/bin/sh\necho \"$@\"\n").unwrap();
+    fs::set_permissions(bench.path("shice-workloads"), fs::Permissions::from_mode(0o755)).unwrap();
+    let record = |words: &[&str]| {
+        let mut command = std::process::Command::new(bench.path("shice"));
+        command.args(["record", "--repeats", "1"]).args(words).current_dir(bench.path("")).output().unwrap()
+    };
+    let sweeps = ["--sweep", "batch-size=16,32", "--sweep", "threads=1,2"];
+    let output = record(&[&["--env", "e", "--quick", "--device", "cpu"], sweeps.as_slice(), &["small-cnn"]].concat());
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "small-cnn --batch-size 16 --device cpu --threads 1 --quick");
+    assert_eq!((lines.len(), lines[3]), (4, "small-cnn --batch-size 32 --device cpu --threads 2 --quick"));
+
+    let suite = "[[case]]\nworkload = \"small-cnn\"\n[case.settings]\ncpus = 1\nbath-size = 16\n\
+                 [[environment]]\nname = \"f\"\nprefix = [\"env\", \"CPUS={cpus}\"]";
+    fs::write(bench.path("suite.toml"), suite).unwrap();
+    let output = record(&["--suite", "suite.toml"]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        message.contains("suite.toml:5: settings.bath-size: the workload small-cnn has no setting \"bath-size\"; did you mean \"batch-size\"?"),
+        "{message}"
+    );
+    fs::write(bench.path("suite.toml"), suite.replace("bath", "batch")).unwrap();
+    let output = record(&["--suite", "suite.toml", "--dry-run"]);
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("$ env CPUS=1 shice-workloads small-cnn --batch-size 16\n"),
+        "{shown}{}",
+        text(&output.stderr)
+    );
 }
 
 /// Records two runs of a script as `w`; with `--set` as another of its cases.

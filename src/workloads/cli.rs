@@ -71,6 +71,24 @@ mod tests {
     }
 
     #[test]
+    fn the_recorder_knows_each_workload_with_its_settings() {
+        let defined = Cli::command();
+        // The other subcommands answer questions.
+        let runs = |command: &&clap::Command| command.get_arguments().any(|option| option.get_long() == Some("device"));
+        let workloads = defined.get_subcommands().filter(runs);
+        let settings = |command: &clap::Command| {
+            let options =
+                command.get_arguments().filter_map(|argument| argument.get_long()).filter(|name| *name != "help");
+            options.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let defined: Vec<_> = workloads.map(|command| (command.get_name().to_owned(), settings(command))).collect();
+        let known = shice::record::plan::shipped::SHIPPED;
+        let known =
+            known.map(|(name, settings)| (name.to_owned(), settings.iter().map(|key| (*key).to_owned()).collect()));
+        assert_eq!(defined, known);
+    }
+
+    #[test]
     fn nothing_may_be_zero_and_no_device_unknown() {
         for arguments in [
             ["small-cnn", "--epochs", "0"],

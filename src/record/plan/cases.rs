@@ -67,8 +67,9 @@ fn cases_of(wish: &CaseWish, environment: &EnvironmentWish) -> Result<Vec<Case>>
         let program = if own_program { shipped::program()? } else { child::resolve(&command[0])? };
         cases.push(Case { workload: wish.workload.clone(), settings, program, command, container: None });
     }
-    if wish.command.is_some() {
-        refuse_sweeps_without_effect(&wish.axes, &used)?;
+    match shipped::settings(&wish.workload) {
+        Some(known) => refuse_unknown_settings(wish, known, &used)?,
+        None => refuse_sweeps_without_effect(&wish.axes, &used)?,
     }
     Ok(cases)
 }
@@ -120,6 +121,17 @@ fn filled(
         }
     }
     Ok(filled)
+}
+
+/// A shipped workload would end at once with an option that it does not know.
+fn refuse_unknown_settings(wish: &CaseWish, known: &[&str], used: &BTreeSet<String>) -> Result<()> {
+    let is_known = |axis: &&Axis| known.contains(&axis.key.as_str()) || used.contains(&axis.key);
+    match wish.axes.iter().find(|axis| !is_known(axis)) {
+        Some(Axis { key, origin, .. }) => {
+            bail!("{origin}: the workload {} has no setting {key:?}; {}", wish.workload, hint(key, known))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A command that does not change with what is swept would be measured several times under different names.

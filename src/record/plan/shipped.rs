@@ -8,24 +8,38 @@ use anyhow::{Context, Result, bail};
 
 use crate::record::child::{self, CannotStart};
 
-/// The shipped workloads, as `shice-workloads` knows them.
-pub const SHIPPED: [&str; 2] = ["idle", "small-cnn"];
+/// The shipped workloads with their settings, as `shice-workloads` knows them.
+pub const SHIPPED: [(&str, &[&str]); 2] = [
+    ("idle", &["device", "seconds", QUICK]),
+    ("small-cnn", &["device", "epochs", "batch-size", "threads", "seed", QUICK]),
+];
 /// Setting of the shipped workloads that has no value of its own.
 pub const QUICK: &str = "quick";
 const PROGRAM: &str = "shice-workloads";
 
 /// Whether a workload is a shipped one.
 pub fn is_shipped(workload: &str) -> bool {
-    SHIPPED.contains(&workload)
+    settings(workload).is_some()
 }
 
-/// The command of a shipped workload.
-pub fn command(workload: &str, settings: &BTreeMap<String, String>) -> Vec<String> {
+/// The names of the shipped workloads, for people.
+pub fn names() -> String {
+    SHIPPED.map(|(name, _)| name).join(", ")
+}
+
+/// The settings of a shipped workload; `None` where there is no workload of that name.
+pub fn settings(workload: &str) -> Option<&'static [&'static str]> {
+    SHIPPED.iter().find(|(name, _)| *name == workload).map(|(_, settings)| *settings)
+}
+
+/// The command of a shipped workload. Values that it has no setting for are of the words before the command.
+pub fn command(workload: &str, values: &BTreeMap<String, String>) -> Vec<String> {
+    let known = settings(workload).unwrap_or_default();
     let mut command = vec![PROGRAM.to_owned(), workload.to_owned()];
-    for (key, value) in settings.iter().filter(|(key, _)| *key != QUICK) {
+    for (key, value) in values.iter().filter(|(key, _)| *key != QUICK && known.contains(&key.as_str())) {
         command.extend([format!("--{key}"), value.clone()]);
     }
-    command.extend(settings.get(QUICK).map(|_| format!("--{QUICK}")));
+    command.extend(values.get(QUICK).map(|_| format!("--{QUICK}")));
     command
 }
 
@@ -70,8 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_become_options_and_quick_has_no_value() {
-        let settings = [("threads", "2"), ("quick", "true"), ("device", "cpu")];
+    fn settings_become_options_quick_without_a_value_and_others_not_at_all() {
+        let settings = [("threads", "2"), ("quick", "true"), ("device", "cpu"), ("cpus", "4")];
         let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         assert_eq!(
             command("small-cnn", &settings),

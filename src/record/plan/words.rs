@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::Request;
 use super::placeholders::Braces;
 use super::settings::Axis;
-use super::shipped::{self, QUICK, SHIPPED};
+use super::shipped::{self, QUICK};
 use super::wish::{CaseWish, Wish, Word, check_interval, check_repeats};
 
 /// What the command line asks for.
@@ -44,13 +44,13 @@ fn shipped_cases(request: &Request) -> Result<Vec<CaseWish>> {
     if request.workloads.is_empty() {
         bail!(
             "nothing to record; name a workload ({}), your own (--workload NAME -- COMMAND…), or a --suite",
-            SHIPPED.join(", ")
+            shipped::names()
         );
     }
     if let Some(unknown) = request.workloads.iter().find(|name| !shipped::is_shipped(name)) {
         bail!(
             "unknown workload {unknown:?}; shipped are {}; for your own use --workload NAME -- COMMAND…",
-            SHIPPED.join(", ")
+            shipped::names()
         );
     }
     let case = |workload: &String| CaseWish {

@@ -8,7 +8,7 @@ mod reader;
 
 use super::placeholders::Braces;
 use super::settings::{Axis, check_key, check_value};
-use super::shipped::{SHIPPED, is_shipped};
+use super::shipped::{self, is_shipped};
 use super::wish::{CaseWish, EnvironmentWish, Wish, Word, check_environment, check_interval, check_repeats};
 use reader::{Source, Table, Value};
 
@@ -72,7 +72,7 @@ fn case(table: &Table<'_>) -> Result<CaseWish> {
     match &command {
         None if !is_shipped(&workload) => bail!(
             "{origin}: unknown workload {workload:?}; shipped are {}; for one of your own add command = [\"python\", …]",
-            SHIPPED.join(", ")
+            shipped::names()
         ),
         Some(words) if words.is_empty() => {
             bail!("{}: a command has at least one word", table.line_of("command"))
