@@ -25,7 +25,7 @@ use super::progress::Progress;
 use super::signals::Signals;
 use super::steps::{self, StepsReader};
 use super::stop::Stop;
-use super::watch::{Span, Watch};
+use super::watch::{Outlets, Span, Watch};
 use crate::trace::finish;
 use crate::trace::journal::Journal;
 use crate::trace::layout::{JOURNAL_FILE, OUTPUT_FILE, STEPS_FILE};
@@ -125,7 +125,8 @@ fn measure(
 ) -> Result<Span> {
     let (stop, inbox, tree) = (Stop::default(), Inbox::default(), Mutex::new(TreeNow::default()));
     let interval = Duration::from_nanos(record.interval_ns.unsigned_abs());
-    let watch = Watch::begin(child, journal, steps, &tree, &inbox, desk, interval, follow)?;
+    let outlets = Outlets { journal, tree: &tree, memory: &inbox };
+    let watch = Watch::begin(child, steps, outlets, desk, interval, follow)?;
     record.started_unix_ns = clock::unix_ns();
     let memory = MemoryProbe::new(Path::new(PROC), watch.clock());
     let units = KernelUnits::of_this_kernel();

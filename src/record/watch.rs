@@ -70,6 +70,16 @@ pub struct Watch<'a> {
     shown: (Instant, i64),
 }
 
+/// Where a watch leaves what it has read.
+#[derive(Clone, Copy)]
+pub struct Outlets<'a> {
+    pub journal: &'a Journal,
+    /// The tree at the last tick, for other threads.
+    pub tree: &'a Mutex<TreeNow>,
+    /// Where the probe of proportional memory is told of the tree.
+    pub memory: &'a Inbox,
+}
+
 /// What a span used.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
@@ -90,14 +100,13 @@ impl<'a> Watch<'a> {
     /// The child could not be continued.
     pub fn begin(
         child: &'a Child,
-        journal: &'a Journal,
         steps: &'a mut StepsReader,
-        tree: &'a Mutex<TreeNow>,
-        memory: &'a Inbox,
+        outlets: Outlets<'a>,
         desk: Desk<'a>,
         interval: Duration,
         mut follow: Option<Follow>,
     ) -> Result<Self> {
+        let Outlets { journal, tree, memory } = outlets;
         cost::reset_memory_peak();
         let units = KernelUnits::of_this_kernel();
         let gpus = GpuProbe::start(desk.gpus, child.pid.as_raw(), interval);

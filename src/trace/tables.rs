@@ -330,7 +330,7 @@ mod tests {
             let shape = SHAPES.iter().find(|shape| shape.name == name).unwrap();
             shape.columns.iter().filter(|column| column.is_cumulative()).map(|column| column.name).collect()
         };
-        assert_eq!(counters("core"), ["busy_ns", "idle_ns", "iowait_ns", "steal_ns"]);
+        assert_eq!(counters("core"), ["busy_ns", "idle_ns", "iowait_ns", "steal_ns", "system_ns"]);
         assert!(counters("process_sample").starts_with(&["cpu_ns", "read_bytes", "written_bytes"]));
         assert!(counters("step").is_empty());
         // Written with a small letter, or in the midst of a sentence, it would be overlooked.

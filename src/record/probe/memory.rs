@@ -216,8 +216,7 @@ mod tests {
         let inbox = Inbox::default();
         let due = |t_ns, rss| {
             inbox.offer(t_ns, &tree(rss));
-            let taken = inbox.lock().tree.take().is_some();
-            taken
+            inbox.lock().tree.take().is_some()
         };
         assert!(due(0, 1000), "the first");
         assert!(!due(2 * AT_LEAST_NS, 1000), "while one is under way");

@@ -226,7 +226,7 @@ fn of_many_processes_the_smallest_are_summed_up_and_the_sums_stay_right() {
     assert_eq!(probe.alive.values().filter(|member| member.process.is_some()).count(), 64);
     let rows = proc.rows(&journal);
     assert_eq!(totals(&rows), (99 * 1000 + 5000 + 2, (100 + 500) * 4096));
-    let own = rows.iter().filter(|row| Some(row.process) == probe.alive[&grown].process).next_back().unwrap();
+    let own = rows.iter().rfind(|row| Some(row.process) == probe.alive[&grown].process).unwrap();
     assert_eq!((own.written_bytes, own.rss_bytes), (Some(0), Some(500 * 4096)));
 }
 
