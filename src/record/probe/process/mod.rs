@@ -295,10 +295,10 @@ fn write_end(process: i64, t_ns: i64, journal: &Journal) {
     journal.append(ProcessSample { t_ns, process, ..ProcessSample::default() });
 }
 
-/// Half of the descriptors that this process may open at most are for the files of processes.
+/// A quarter of the descriptors that this process may open at most are for the files of processes.
 fn kept_open() -> usize {
     let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-    usize::try_from(descriptors / 2 / files::FILES).unwrap_or(usize::MAX).min(OWN_AT_ONCE)
+    usize::try_from(descriptors / 4 / files::FILES).unwrap_or(usize::MAX).min(OWN_AT_ONCE)
 }
 
 #[cfg(test)]
