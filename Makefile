@@ -9,7 +9,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 BUILD := --release --features torch
 SHICE := target/release/shice
 
-.PHONY: help report test site build libtorch tools clean
+.PHONY: help report test bench site build libtorch tools clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -44,6 +44,9 @@ libtorch: tools ## fetch libtorch into target/libtorch, once
 
 tools:
 	@tools/prerequisites $(PYTHON)
+
+bench: build target/python ## measure what recording costs, beside its floor (a quiet machine, please)
+	PYTHONPATH=target/python $(PYTHON) benches/recorder/run.py
 
 clean: ## delete target/: builds, libtorch, and what `make report` recorded
 	rm -rf target

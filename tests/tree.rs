@@ -3,14 +3,15 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use common::{Bench, column, is_alive, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use polars::prelude::{DataType, col};
+use polars::prelude::{DataType, col, lit};
+use shice::aggregate::summary::Metric;
 use shice::trace::Run;
 use shice::trace::run::{Coverage, CoverageState};
 use shice::trace::tables::{Process, ProcessSample};
@@ -153,4 +154,77 @@ fn a_run_of_a_millisecond_does_not_pay_for_the_recorders_own_start() {
     let (cpu, duration) = (record.cpu.best_ns().unwrap(), record.duration_ns.unwrap());
     // One process of one thread, and a millisecond for what the kernel does after its end.
     assert!(cpu <= duration + 1_000_000, "{cpu} ns of CPU in {duration} ns");
+}
+
+/// The figures of the only run.
+fn values(bench: &Bench) -> BTreeMap<Metric, f64> {
+    let environment = bench.trace().environments.remove(0);
+    shice::aggregate::summarise(&environment).unwrap().cases.remove(0).runs.remove(0).values
+}
+
+#[test]
+fn threads_are_no_processes_and_share_the_memory_of_theirs() {
+    let bench = Bench::new();
+    let script = "import threading, time\nblock = bytearray(b'x') * (500 << 20)\n\
+                  for n in range(50): threading.Thread(target=time.sleep, args=(1.2,)).start()";
+    fs::write(bench.path("threads.py"), script).unwrap();
+    bench.record("exec python3 threads.py");
+    let values = values(&bench);
+    assert_eq!(values[&Metric::Processes], 1.0);
+    assert_eq!(values[&Metric::Threads], 51.0);
+    let peak = values[&Metric::MemorySumOfPeaks] / MIB;
+    assert!((500.0..540.0).contains(&peak), "{peak} MiB");
+}
+
+#[test]
+fn cpu_time_of_a_child_that_ends_stays_the_childs_and_no_window_has_more_than_there_are_cores() {
+    let bench = Bench::new();
+    let burn = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+    let script = format!("for n in $(seq 50); do sh -c '{burn}' & done; wait; times > times.txt");
+    record_after(&bench, ":", "50ms", &script);
+    let run = bench.only_run();
+    // The second line of the shell's `times` is its children's: minutes and seconds in user mode and in the kernel.
+    let times = fs::read_to_string(bench.path("times.txt")).unwrap();
+    let seconds = |word: &str| {
+        let (minutes, seconds) = word.trim_end_matches('s').split_once('m').unwrap();
+        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+    };
+    let children: f64 = times.lines().nth(1).unwrap().split_ascii_whitespace().map(seconds).sum();
+    let samples = run.scan::<ProcessSample>().unwrap().unwrap().filter(col("process").eq(lit(0)));
+    let of_root = samples.select([col("cpu_ns").max()]).collect().unwrap();
+    let of_root = of_root.column("cpu_ns").unwrap().i64().unwrap().get(0).unwrap() as f64 / 1e9;
+    assert!(of_root < children / 2.0, "the parent has {of_root} s, its children {children} s");
+    let values = values(&bench);
+    assert!(values[&Metric::CpuTime] > children * 0.98, "{} of {children} s", values[&Metric::CpuTime]);
+    let greatest = values.get(&Metric::CpuUsageMax).copied().unwrap_or_default();
+    assert!(greatest <= 1.1, "a window has {greatest} of all cores");
+}
+
+#[test]
+fn what_a_child_wrote_is_counted_once_and_not_lost_with_it() {
+    let bench = Bench::new();
+    let write = "import os\nfile = open('block', 'wb')\nfile.write(bytes(100 << 20))\nfile.flush()\nos.fsync(file.fileno())\n\
+                 own = [line for line in open('/proc/self/io') if line.startswith('write_bytes')][0].split()[1]\n\
+                 open('own.txt', 'w').write(own)";
+    fs::write(bench.path("write.py"), write).unwrap();
+    bench.record("python3 write.py; true");
+    // The reference is the process's own view. A file system in memory writes nothing to storage.
+    let own: f64 = fs::read_to_string(bench.path("own.txt")).unwrap().parse().unwrap();
+    let written = values(&bench)[&Metric::DiskWritten];
+    assert!(written >= own && written < own + 20.0 * MIB, "{written} bytes against {own}");
+}
+
+#[test]
+fn a_storm_of_short_processes_leaves_no_flood_of_words_or_rows() {
+    let bench = Bench::new();
+    let script = "n=0; while [ $n -lt 600 ]; do n=$((n+1)); /bin/true; (/bin/true &); done";
+    let output = record_after(&bench, ":", "10ms", script);
+    let run = bench.only_run();
+    assert!(text(&output.stderr).lines().count() < 8, "{}", text(&output.stderr));
+    assert!(run.record.events.is_empty(), "{:?}", run.record.events);
+    let processes: BTreeSet<i64> = column::<Process>(&run, "process").iter().map(|process| *process as i64).collect();
+    assert!(processes.len() <= 1025, "{} processes", processes.len());
+    for metric in ["process", "process_sample.cpu_ns"] {
+        assert_eq!(coverage(&run, metric).state, CoverageState::Measured, "{:?}", coverage(&run, metric));
+    }
 }

@@ -1,9 +1,10 @@
 // The least that the recorder's readings can cost: the same files of the kernel, read at the same moments, and nothing
-// done with what they say. Usage: floor INTERVAL_US SECONDS COMMAND...
+// done with what they say. Usage: floor INTERVAL_US SECONDS GROUP_FILES COMMAND...
 //
-// A tick reads the files of the host; who is new (by the pid that was given out last, and only then by a walk through
-// /proc); and of each process of the tree stat, statm, io and its CPU clock. Each second vmstat, cpuinfo, and of each
-// process status and the number of its descriptors are read too. All files are kept open.
+// A tick reads the files of the host and of the control group (GROUP_FILES, separated by colons); who is new (by the pid
+// that was given out last, and only then by a walk through /proc); and of each process of the tree stat, statm, io and its
+// CPU clock. Each second vmstat, cpuinfo, of each process of the tree status and the number of its descriptors are read too,
+// and every five seconds stat of every process of the machine. All files but these are kept open.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +23,12 @@ enum { PROCESSES = 64, FILES = 4 };
 static const char *EACH_TICK[] = {"/proc/stat",         "/proc/meminfo",         "/proc/diskstats",  "/proc/net/dev",
                                   "/proc/pressure/cpu", "/proc/pressure/memory", "/proc/pressure/io"};
 static const char *EACH_SECOND[] = {"/proc/vmstat", "/proc/loadavg", "/proc/cpuinfo"};
-enum { TICK_FILES = sizeof EACH_TICK / sizeof *EACH_TICK, SECOND_FILES = sizeof EACH_SECOND / sizeof *EACH_SECOND };
+enum {
+    HOST_FILES = sizeof EACH_TICK / sizeof *EACH_TICK,
+    GROUP_FILES = 16,
+    EVERYBODY_SECONDS = 5,
+    SECOND_FILES = sizeof EACH_SECOND / sizeof *EACH_SECOND
+};
 
 static struct process {
     int pid, files[FILES];
@@ -85,6 +91,13 @@ static void walk(int since) {
     if (proc) closedir(proc);
 }
 
+static void look_at_everybody(void) {
+    DIR *proc = opendir("/proc");
+    for (struct dirent *entry; proc && (entry = readdir(proc));)
+        if (atoi(entry->d_name) > 0) parent_of(atoi(entry->d_name));
+    if (proc) closedir(proc);
+}
+
 static int newest_pid(int file) {
     ssize_t length = read_file(file);
     text[length > 0 ? length : 0] = 0;
@@ -103,23 +116,25 @@ static void read_tree(int slow) {
 }
 
 int main(int count, char **words) {
-    if (count < 4) {
-        fprintf(stderr, "usage: floor INTERVAL_US SECONDS COMMAND...\n");
+    if (count < 5) {
+        fprintf(stderr, "usage: floor INTERVAL_US SECONDS GROUP_FILES COMMAND...\n");
         return 2;
     }
     long long interval = atoll(words[1]) * 1000, length = (long long)(atof(words[2]) * 1e9);
-    int tick_files[TICK_FILES], second_files[SECOND_FILES], loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-    for (int n = 0; n < TICK_FILES; n++) tick_files[n] = open(EACH_TICK[n], O_RDONLY | O_CLOEXEC);
+    int tick_files[HOST_FILES + GROUP_FILES], tick_count = HOST_FILES, second_files[SECOND_FILES], loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+    for (int n = 0; n < HOST_FILES; n++) tick_files[n] = open(EACH_TICK[n], O_RDONLY | O_CLOEXEC);
+    for (char *path = strtok(words[3], ":"); path && tick_count < HOST_FILES + GROUP_FILES; path = strtok(0, ":"))
+        tick_files[tick_count++] = open(path, O_RDONLY | O_CLOEXEC);
     for (int n = 0; n < SECOND_FILES; n++) second_files[n] = open(EACH_SECOND[n], O_RDONLY | O_CLOEXEC);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int newest = newest_pid(loadavg), root = fork();
     if (root == 0) {
-        execvp(words[3], words + 3);
+        execvp(words[4], words + 4);
         _exit(127);
     }
     long long begun = nanoseconds(CLOCK_MONOTONIC), due = begun, second = begun, used = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
     long long latest = 0;
-    long ticks = 0, missed = 0;
+    long ticks = 0, missed = 0, seconds = 0;
     for (due += interval; due - begun <= length; due += interval) {
         struct timespec until = {due / 1000000000, due % 1000000000};
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0) == EINTR) {}
@@ -134,8 +149,9 @@ int main(int count, char **words) {
         if (now != newest) walk(newest);
         newest = now;
         read_tree(slow);
-        for (int n = 0; n < TICK_FILES; n++) read_file(tick_files[n]);
+        for (int n = 0; n < tick_count; n++) read_file(tick_files[n]);
         for (int n = 0; slow && n < SECOND_FILES; n++) read_file(second_files[n]);
+        if (slow && ++seconds % EVERYBODY_SECONDS == 0) look_at_everybody();
     }
     used = nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - used;
     printf("{\"cpu_ns\": %lld, \"ticks\": %ld, \"missed_ticks\": %ld, \"late_max_ns\": %lld, \"processes\": %d}\n", used, ticks,

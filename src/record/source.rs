@@ -61,24 +61,17 @@ impl Source {
     /// # Errors
     /// The file cannot be read, or holds something else.
     pub fn try_read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> io::Result<T> {
-        let parsed = self.read_text().and_then(|length| {
-            let bytes = &self.buffer[..length];
-            // The name of a process may be any bytes, or end within a character.
-            let value = match std::str::from_utf8(bytes) {
-                Ok(text) => parse(text),
-                Err(_) => parse(&String::from_utf8_lossy(bytes)),
-            };
-            value.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
-        });
-        if parsed.is_err() || descriptors_are_scarce() {
+        let read = self.read_text();
+        if read.is_err() || descriptors_are_scarce() {
             self.close();
         }
-        parsed
-    }
-
-    /// Whether the file is held open since an earlier reading.
-    pub fn is_open(&self) -> bool {
-        self.file.is_some()
+        let bytes = &self.buffer[..read?];
+        // The name of a process may be any bytes, or end within a character.
+        let parsed = match std::str::from_utf8(bytes) {
+            Ok(text) => parse(text),
+            Err(_) => parse(&String::from_utf8_lossy(bytes)),
+        };
+        parsed.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not in the form that was expected"))
     }
 
     /// Gives the descriptor back; the next reading opens the file anew.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use polars::io::parquet::write::BatchedWriter;
+use polars::io::parquet::write::{BatchedWriter, StatisticsOptions};
+use polars::polars_utils::compression::ZstdLevel;
 use polars::prelude::{
     DataFrame, DataType, Expr, HiveOptions, KeyValueMetadata, LazyFrame, NULL, ParquetCompression, ParquetReader,
     ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
@@ -21,6 +22,9 @@ use crate::files;
 /// Rows of one row group. Large enough that a footer stays small over a day of samples (864 000 rows at 100 ms),
 /// small enough that a group of the widest table takes about 13 MB on its way.
 const ROW_GROUP_ROWS: usize = 65_536;
+
+/// A run is written once and read often: what a higher level costs is a second for an hour of samples.
+const ZSTD_LEVEL: i32 = 12;
 
 /// Footer key of the schema's version.
 const VERSION_KEY: &str = "shice.schema_version";
@@ -87,7 +91,8 @@ fn writer<T: Table>(file: BufWriter<File>, schema: &Schema) -> Result<BatchedWri
         T::COLUMNS.iter().map(|column| (format!("shice.column.{}", column.name), column.description.to_owned())),
     );
     Ok(ParquetWriter::new(file)
-        .with_compression(ParquetCompression::Zstd(None))
+        .with_compression(ParquetCompression::Zstd(Some(ZstdLevel::try_new(ZSTD_LEVEL)?)))
+        .with_statistics(StatisticsOptions::empty())
         .with_key_value_metadata(Some(KeyValueMetadata::from_static(footer)))
         .set_parallel(false)
         .batched(schema)?)
