@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{Bench, column, is_alive, text, wait_until};
+use common::{Bench, column, is_alive, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use polars::prelude::{col, lit};
@@ -190,10 +190,7 @@ fn what_cannot_be_followed_is_refused_before_anything_is_written() {
         (yard.command(&["--container", "nobody"]), "no running container"),
         (yard.command(&["--container", "nobody", "--repeats", "1"]), "recorded once"),
     ] {
-        let output = command.output().unwrap();
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{message}");
-        assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
+        tells_in_one_line(&command.output().unwrap(), 125, expected);
     }
     assert!(!yard.bench.path("traces").exists());
 }

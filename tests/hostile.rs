@@ -7,7 +7,7 @@ use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Bench, column, is_alive, text, wait_until};
+use common::{Bench, column, is_alive, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shice::trace::run::Outcome;
@@ -209,9 +209,7 @@ fn two_recorders_into_one_environment_leave_the_first_unharmed() {
     let first = start(&bench, &[], "echo $$ > pid; sleep 2");
     pid_in(&bench, "pid");
     let second = bench.shice(&["record", "--env", "e", "--workload", "v", "--repeats", "1", "--", "true"]);
-    assert_eq!(second.status.code(), Some(125));
-    let message = text(&second.stderr);
-    assert!(message.contains("another shice is recording into") && message.lines().count() == 1, "{message}");
+    tells_in_one_line(&second, 125, "another shice is recording into");
     assert!(first.wait_with_output().unwrap().status.success());
     assert_eq!(bench.only_run().record.outcome, Outcome::Finished);
     assert_whole(&bench);
@@ -243,10 +241,7 @@ fn an_output_folder_that_cannot_be_written_is_named_in_one_line() {
     // Nobody, root included, makes folders in /proc.
     for out in ["traces", "/proc/traces"] {
         let output = bench.shice(&["record", "--env", "e", "--out", out, "--workload", "w", "--", "true"]);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{message}");
-        assert!(message.contains(&format!("cannot create the folder {out}/environment=e")), "{message}");
-        assert_eq!(message.lines().count(), 1, "{message}");
+        tells_in_one_line(&output, 125, &format!("cannot create the folder {out}/environment=e"));
     }
     let output = bench.shice(&["list"]);
     assert_eq!(output.status.code(), Some(2));

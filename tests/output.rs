@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
-use common::{Bench, column, text, wait_until};
+use common::{Bench, column, tells_in_one_line, text, wait_until};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
@@ -236,10 +236,7 @@ fn a_pattern_that_cannot_be_used_is_one_clear_line_and_writes_nothing() {
         let mut arguments = vec!["record", "--step-pattern", pattern];
         arguments.extend(&TO_RECORD[1..]);
         arguments.push("true");
-        let output = bench.shice(&arguments);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{message}");
-        assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
+        tells_in_one_line(&bench.shice(&arguments), 125, expected);
         assert!(!bench.path("traces").exists());
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{Bench, column, is_alive, own_groups, text, wait_until};
+use common::{Bench, column, is_alive, own_groups, python, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shice::trace::run::{CoverageState, Outcome};
@@ -17,12 +17,6 @@ fn relative_difference(a: f64, b: f64) -> f64 {
 
 fn pid_of(child: &std::process::Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
-}
-
-/// The interpreter itself: `python3` can be a script that looks for it.
-fn python() -> String {
-    let asked = std::process::Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
-    text(&asked.unwrap().stdout).trim().to_owned()
 }
 
 #[test]
@@ -157,10 +151,7 @@ fn wrong_arguments_are_one_clear_line_and_write_nothing() {
         (vec!["record", "--env", "e", "--repeats", "0", "--workload", "w", "--", "true"], "--repeats 0"),
         (vec!["record", "--env", "e", "--interval", "1ms", "--workload", "w", "--", "true"], "out of range"),
     ] {
-        let output = bench.shice(&arguments);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{message}");
-        assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
+        tells_in_one_line(&bench.shice(&arguments), 125, expected);
     }
     assert!(!bench.path("traces").exists());
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use common::{Bench, text, wait_until};
+use common::{Bench, tells_in_one_line, text, wait_until};
 use pulldown_cmark::{Event, Options, Parser};
 
 /// Every file below a folder with its bytes.
@@ -82,10 +82,7 @@ fn a_truncated_parquet_file_is_named_and_nothing_is_written() {
     let bytes = fs::read(&path).unwrap();
     for length in [0, 3, bytes.len() / 2, bytes.len() - 1] {
         fs::write(&path, &bytes[..length]).unwrap();
-        let output = bench.shice(&["render"]);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{message}");
-        assert!(message.contains("host.parquet") && message.lines().count() == 1, "{message}");
+        tells_in_one_line(&bench.shice(&["render"]), 2, "host.parquet");
         assert!(!bench.path("site").exists());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
-use common::{Bench, column, is_alive, text};
+use common::{Bench, column, is_alive, python, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use polars::prelude::{DataType, col, lit};
@@ -168,7 +168,7 @@ fn threads_are_no_processes_and_share_the_memory_of_theirs() {
     let script = "import threading, time\nblock = bytearray(b'x') * (500 << 20)\n\
                   for n in range(50): threading.Thread(target=time.sleep, args=(1.2,)).start()";
     fs::write(bench.path("threads.py"), script).unwrap();
-    bench.record("exec python3 threads.py");
+    bench.record(&format!("exec {} threads.py", python()));
     let values = values(&bench);
     assert_eq!(values[&Metric::Processes], 1.0);
     assert_eq!(values[&Metric::Threads], 51.0);

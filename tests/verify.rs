@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Bench, text, wait_until};
+use common::{Bench, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -187,9 +187,7 @@ fn a_folder_with_a_page_of_somebody_elses_is_refused() {
     fs::create_dir(bench.path("public")).unwrap();
     fs::write(bench.path("public/index.html"), "<title>My homepage</title>").unwrap();
     let output = bench.shice(&["render", "traces", "--out", "public"]);
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(message.contains("public/index.html is no page of shice's") && message.lines().count() == 1, "{message}");
+    tells_in_one_line(&output, 2, "public/index.html is no page of shice's");
     assert_eq!(bench.files("public").len(), 1);
     // A site of ours is written again.
     for _ in 0..2 {

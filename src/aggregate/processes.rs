@@ -43,7 +43,8 @@ struct Process {
     written: Option<f64>,
 }
 
-/// Sums up the `process_sample` table; `starts` tells when each process started (see [`starts`]).
+/// Sums up the `process_sample` table; `starts` tells when each process started (see [`starts`]), and
+/// what `clients` used is left out (see [`clients`]).
 ///
 /// The tree's CPU time is the sum over processes of their own CPU clocks. A clock is 0 when its process starts, is
 /// interpolated between samples, and keeps its last value after the process has ended.
@@ -58,6 +59,7 @@ struct Process {
 pub(super) fn tree(
     samples: LazyFrame,
     starts: &BTreeMap<i64, i64>,
+    clients: &BTreeSet<i64>,
     record: &RunRecord,
     figures: &mut Figures,
 ) -> Result<()> {
@@ -73,6 +75,9 @@ pub(super) fn tree(
         "processes",
     ];
     each_row(samples, ["t_ns", "process"], columns.map(col), |[t, process], values| {
+        if clients.contains(&process) {
+            return;
+        }
         // The root exists, stopped, before the run starts, and the kernel tells starts in ticks.
         let start_ns = starts.get(&process).map_or(t, |start| t.min(*start).max(0));
         tree.push(t, process, start_ns, values);

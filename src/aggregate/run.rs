@@ -1,7 +1,6 @@
 //! Sums up one run.
 
 use anyhow::{Context, Result};
-use polars::prelude::{col, lit};
 
 use super::figures::Figures;
 use super::statistics::quantile;
@@ -32,9 +31,7 @@ fn measure(run: &Run) -> Result<Figures> {
     if let Some(samples) = run.scan::<ProcessSample>()? {
         let starts = run.scan::<Process>()?.map(processes::starts).transpose()?.unwrap_or_default();
         let clients = run.scan::<Process>()?.map(processes::clients).transpose()?.unwrap_or_default();
-        let samples =
-            clients.into_iter().fold(samples, |samples, client| samples.filter(col("process").neq(lit(client))));
-        processes::tree(samples, &starts, record, &mut figures)?;
+        processes::tree(samples, &starts, &clients, record, &mut figures)?;
     }
     if let Some(table) = run.scan::<Cgroup>()? {
         cgroup::group(table, record, &mut figures)?;

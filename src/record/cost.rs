@@ -24,9 +24,7 @@ impl Used {
         let nanoseconds = |time: TimeVal| clock::nanoseconds(time.tv_sec(), time.tv_usec() * 1000);
         Some(Self { user_ns: nanoseconds(usage.user_time()), system_ns: nanoseconds(usage.system_time()) })
     }
-}
 
-impl Used {
     /// As the kernel tells it of one child.
     pub fn of(usage: &nix::libc::rusage) -> Self {
         let nanoseconds = |time: nix::libc::timeval| clock::nanoseconds(time.tv_sec, time.tv_usec * 1000);

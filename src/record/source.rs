@@ -127,6 +127,9 @@ fn descriptors_are_scarce() -> bool {
     *SCARCE.get_or_init(|| getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| soft < ROOMY_DESCRIPTORS))
 }
 
+/// Why there is no reading of what is read at intervals, and no failure either.
+pub const UNREAD: &str = "the run ended before the first reading";
+
 /// What became of a run's readings, in the ledger's words; `unread` is why there was neither a reading nor a failure.
 pub fn standing(readings: u64, failures: u64, error: Option<&io::Error>, unread: &str) -> (CoverageState, String) {
     match (error, readings) {

@@ -92,6 +92,7 @@ fn writer<T: Table>(file: BufWriter<File>, schema: &Schema) -> Result<BatchedWri
     );
     Ok(ParquetWriter::new(file)
         .with_compression(ParquetCompression::Zstd(Some(ZstdLevel::try_new(ZSTD_LEVEL)?)))
+        // A file of a run is read whole; on short runs the least and greatest values would weigh as much as the rest.
         .with_statistics(StatisticsOptions::empty())
         .with_key_value_metadata(Some(KeyValueMetadata::from_static(footer)))
         .set_parallel(false)

@@ -85,6 +85,19 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// What went wrong is told in one line that holds `expected`, and the exit code is this.
+pub(crate) fn tells_in_one_line(output: &Output, code: i32, expected: &str) {
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
+}
+
+/// The interpreter itself: `python3` can be a script that looks for it.
+pub(crate) fn python() -> String {
+    let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    text(&asked.unwrap().stdout).trim().to_owned()
+}
+
 /// Waits until something holds.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

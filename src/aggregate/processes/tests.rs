@@ -6,7 +6,7 @@ fn measured(rows: Vec<ProcessSample>, starts: &[(i64, f64)], interval_ns: i64) -
     let mut figures = Figures::default();
     let record = RunRecord { interval_ns, ..record() };
     let starts = starts.iter().map(|(process, start)| (*process, ns(*start))).collect();
-    tree(frame(rows), &starts, &record, &mut figures).unwrap();
+    tree(frame(rows), &starts, &BTreeSet::new(), &record, &mut figures).unwrap();
     figures
 }
 

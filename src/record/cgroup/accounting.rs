@@ -62,9 +62,7 @@ impl Cgroups {
             io: pick([v1(&self.blkio_v1, None, "blkio.throttle.io_service_bytes"), v2("io.stat")]),
         }
     }
-}
 
-impl Cgroups {
     /// Picks the groups to read of a container's.
     pub fn accounting_of_container(&self) -> Accounting {
         let shared = self.accounting(&OwnGroup::none(""));

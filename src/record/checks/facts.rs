@@ -107,7 +107,8 @@ impl Facts {
             shm_bytes: fingerprint::space(Path::new("/dev/shm")),
             limits: request.machine.limits,
             quota_cores: request.cgroups.cpu_cores(),
-            allowed_cores: fingerprint::allowed_cores().unwrap_or(request.machine.limits.cores_online as usize),
+            allowed_cores: fingerprint::allowed_cores(fingerprint::THIS_PROCESS)
+                .unwrap_or(request.machine.limits.cores_online as usize),
             threads: variable("OMP_NUM_THREADS").and_then(|number| first_number(&number)),
             swap_bytes: swap(Path::new(PROC)),
             governors: governors(Path::new("/sys/devices/system/cpu")),

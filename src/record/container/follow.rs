@@ -4,7 +4,6 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -13,6 +12,7 @@ use super::launch::{Launch, Start};
 use super::{image, is_id};
 use crate::record::cgroup::tree::Tree;
 use crate::record::cgroup::{Cgroups, own};
+use crate::record::fingerprint;
 use crate::record::mask::Mask;
 use crate::record::probe::cgroup::CgroupProbe;
 use crate::record::probe::process::ProcessProbe;
@@ -254,15 +254,6 @@ impl Follow {
 
 /// What the container may use: its own limits and its first process's cores, of what the machine has.
 fn limits_of(groups: &Cgroups, init: Option<i32>, machine: Limits) -> Limits {
-    let allowed = init
-        .and_then(|pid| sched_getaffinity(Pid::from_raw(pid)).ok())
-        .map(|set| (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count() as f64);
-    let cores = [Some(f64::from(machine.cores_online)), allowed, groups.cpu_cores()];
-    Limits {
-        cpu_cores: cores.into_iter().flatten().fold(f64::INFINITY, f64::min),
-        memory_bytes: groups
-            .memory_bytes()
-            .map_or(machine.memory_total_bytes, |limit| limit.min(machine.memory_total_bytes)),
-        ..machine
-    }
+    let allowed = init.and_then(|pid| fingerprint::allowed_cores(Pid::from_raw(pid)));
+    fingerprint::granted(machine.cores_online, machine.memory_total_bytes, allowed, groups)
 }

@@ -10,14 +10,13 @@ use super::client::Client;
 use super::words::{self, Call};
 use crate::record::cgroup::Cgroups;
 use crate::record::cgroup::tree::{ROOT_VARIABLE, Tree};
+use crate::record::probe::kernel::FIRST_PID_NAMESPACE;
 
 /// Hidden first argument by which this program waits for the end of a control group.
 pub const WAITER: &str = "__wait-for-group";
 /// A client that talks to a daemon of this machine answers within this time.
 const ANSWER: Duration = Duration::from_secs(10);
 const INSIDE: &str = "record inside the container instead: … run … shice record …";
-/// The kernel's own number of the first pid namespace (PROC_PID_INIT_INO).
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The container that a case's command works in, and how it is found.
 #[derive(Clone, Debug)]

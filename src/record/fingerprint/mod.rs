@@ -96,20 +96,27 @@ fn limits(cores: usize, memory_bytes: u64, cgroups: &Cgroups) -> anyhow::Result<
     ensure!(cores > 0, "the machine's inventory lists no CPU cores; are /proc/stat and /proc/cpuinfo readable?");
     ensure!(memory_bytes > 0, "the machine's inventory tells no memory; is /proc/meminfo readable?");
     let cores_online = u32::try_from(cores).unwrap_or(u32::MAX);
-    let allowed = allowed_cores().unwrap_or(cores_online as usize);
-    let cpu_cores = [Some(f64::from(cores_online)), Some(allowed as f64), cgroups.cpu_cores()];
     let memory_total_bytes = i64::try_from(memory_bytes).unwrap_or(i64::MAX);
-    Ok(Limits {
+    Ok(granted(cores_online, memory_total_bytes, allowed_cores(THIS_PROCESS), cgroups))
+}
+
+/// The smallest of what a machine has and what affinity and control groups grant of it.
+pub fn granted(cores_online: u32, memory_total_bytes: i64, allowed_cores: Option<usize>, cgroups: &Cgroups) -> Limits {
+    let cpu_cores = [Some(f64::from(cores_online)), allowed_cores.map(|cores| cores as f64), cgroups.cpu_cores()];
+    Limits {
         cores_online,
         cpu_cores: cpu_cores.into_iter().flatten().fold(f64::INFINITY, f64::min),
         memory_total_bytes,
         memory_bytes: cgroups.memory_bytes().map_or(memory_total_bytes, |limit| limit.min(memory_total_bytes)),
-    })
+    }
 }
 
-/// Cores on which this process may run.
-pub fn allowed_cores() -> Option<usize> {
-    let set = sched_getaffinity(Pid::from_raw(0)).ok()?;
+/// The kernel's way of naming the calling process.
+pub const THIS_PROCESS: Pid = Pid::from_raw(0);
+
+/// Cores on which a process may run.
+pub fn allowed_cores(pid: Pid) -> Option<usize> {
+    let set = sched_getaffinity(pid).ok()?;
     Some((0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).count())
 }
 

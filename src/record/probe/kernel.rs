@@ -2,6 +2,9 @@
 
 use nix::unistd::{SysconfVar, sysconf};
 
+/// Link target of /proc/PID/ns/pid in the machine's first pid namespace, whose number is fixed (PROC_PID_INIT_INO).
+pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
 /// The units in which the kernel counts.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelUnits {

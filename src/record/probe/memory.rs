@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use super::kernel;
 use super::process::TreeNow;
 use crate::record::clock::{RunClock, thread_cpu_ns};
-use crate::record::source::{standing, state_of};
+use crate::record::source::{UNREAD, standing};
 use crate::trace::Journal;
 use crate::trace::run::{Coverage, CoverageState};
 use crate::trace::tables::{Memory, ProcessMemory};
@@ -158,11 +158,7 @@ impl MemoryProbe {
     }
 
     fn coverage(&self) -> Vec<Coverage> {
-        let unread = "the run ended before the first reading";
-        let (state, reason) = match &self.error {
-            Some(error) if self.readings == 0 => (state_of(error), error.to_string()),
-            error => standing(self.readings, self.failures, error.as_ref(), unread),
-        };
+        let (state, reason) = standing(self.readings, self.failures, self.error.as_ref(), UNREAD);
         let line = |metric: &str, state: CoverageState| Coverage {
             metric: metric.to_owned(),
             state,

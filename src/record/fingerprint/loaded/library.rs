@@ -235,16 +235,7 @@ fn quoted(text: &str, quotes: [char; 2]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::record::fingerprint::loaded::tests::tree;
 
     fn version(root: &tempfile::TempDir, path: &str) -> Option<String> {
         Versions::default().of(root.path(), Path::new(path))

@@ -318,6 +318,17 @@ mod tests {
     use super::*;
     use crate::trace::run::Outcome;
 
+    /// A folder with these files.
+    pub(super) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
     #[test]
     fn mapped_files_are_told_from_what_is_not_a_file() {
         let maps = "7f00-7f01 r-xp 00000000 08:01 12 /usr/lib/libcudart.so.13.0.88\n\

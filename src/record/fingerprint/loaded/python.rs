@@ -164,6 +164,7 @@ pub(super) fn site_of(root: &Path, path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::fingerprint::loaded::tests::tree;
 
     /// A process with Python 3.11 of `/usr`, started by this word.
     fn process(root: &Path, first_word: &str, mapped: &[&str]) -> Process {
@@ -177,19 +178,9 @@ mod tests {
         }
     }
 
-    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
-
     #[test]
     fn a_virtual_environment_is_found_by_the_word_that_started_it() {
-        let root = machine(&[
+        let root = tree(&[
             ("opt/venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.7\n"),
             ("opt/venv/bin/python", ""),
             ("work/env/pyvenv.cfg", "version_info = 3.11.4.final.0\n"),
@@ -209,11 +200,11 @@ mod tests {
     #[test]
     fn the_systems_python_is_told_by_its_headers_or_by_debian() {
         let status = "Package: python3\nVersion: 3.11.2-1\n\nPackage: python3.11-minimal\nStatus: ok\nVersion: 3.11.2-6+deb12u6\n\n";
-        let root = machine(&[("var/lib/dpkg/status", status), ("usr/lib/python3.11/os.py", "")]);
+        let root = tree(&[("var/lib/dpkg/status", status), ("usr/lib/python3.11/os.py", "")]);
         let of = |root: &Path| Python::of(&process(root, "/usr/bin/python3", &[])).unwrap();
         assert_eq!(of(root.path()).version, "3.11.2");
         assert!(of(root.path()).sites.contains(&PathBuf::from("/usr/lib/python3/dist-packages")));
-        let header = machine(&[(
+        let header = tree(&[(
             "usr/include/python3.11/patchlevel.h",
             "#define PY_MAJOR_VERSION 3\n#define PY_VERSION      \t\"3.11.9\"\n",
         )]);
@@ -222,7 +213,7 @@ mod tests {
 
     #[test]
     fn packages_lie_where_modules_were_loaded_from() {
-        let root = machine(&[("data/target/numpy-2.0.0.dist-info/METADATA", "")]);
+        let root = tree(&[("data/target/numpy-2.0.0.dist-info/METADATA", "")]);
         for (path, site) in [
             (
                 "/home/x/.local/lib/python3.11/site-packages/yaml/_yaml.cpython-311-x86_64-linux-gnu.so",

@@ -1,10 +1,8 @@
 //! Whose the memory of a GPU is: the run's own, or that of others.
 
 use super::ledger::Failure;
+use crate::record::probe::kernel::FIRST_PID_NAMESPACE;
 use crate::trace::run::CoverageState;
-
-/// Link target of a process's pid namespace where it is the machine's first; the kernel gives it a fixed number.
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// One process as the driver lists it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +22,7 @@ pub(super) struct Shares {
 
 /// Whether this process sees other pids than the driver may mean.
 pub(super) fn in_pid_namespace() -> bool {
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != FIRST_NAMESPACE)
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != FIRST_PID_NAMESPACE)
 }
 
 /// Whether a process of that pid can be seen from here.

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use crate::record::source::standing;
+use crate::record::source::{UNREAD, standing};
 use crate::trace::run::{Coverage, CoverageState};
 
-const UNREAD: &str = "the run ended before the first reading";
 const SUMMED_UP: &str = "beyond 64 processes at once, or 1024 in all, the smallest are summed up as one named other";
 /// A peak is as fresh as its last reading, and of a process that ended in between there is none.
 const PEAKS: &str = "peaks are lower bounds: what grew after a process's last reading is not in them";
