@@ -50,7 +50,7 @@ pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
     let kept = || environment.runs.iter().filter(|run| left_out.iter().all(|damaged| damaged.dir != run.dir));
     let Some(newest) = kept().max_by_key(|run| run.record.started_unix_ns) else {
         match left_out.as_slice() {
-            [] => bail!("the environment {} has no run", environment.name),
+            [] => bail!("the environment {0} has no run; record one with `shice record --env={0}`", environment.name),
             [first, others @ ..] => bail!("{}{}", first.reason, and_others(others.len())),
         }
     };

@@ -281,7 +281,7 @@ metrics! {
     HostCpu = "host_cpu", Ratio;
     /// Share of all cores' time idle with disk I/O outstanding.
     IoWait = "io_wait", Ratio;
-    /// Share of all cores' time that the hypervisor gave to others.
+    /// Share of all cores' time that the hypervisor withheld.
     Steal = "steal", Ratio;
     /// Busy share of all cores by neither the run nor the recorder; 0 where the difference is below it.
     ForeignCpu = "foreign_cpu", Ratio;

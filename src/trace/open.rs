@@ -303,7 +303,7 @@ pub(super) fn run_folders(environment: &Path) -> Result<Vec<(String, PathBuf)>> 
 
 fn refuse_other_nodes(dir: &Path) -> Result<()> {
     if partition(dir, "node").is_some_and(|node| node != "0") {
-        bail!("{}: recordings of several nodes are not supported yet; only node=0 is", dir.display());
+        bail!("{}: recordings of several nodes are not supported yet; move the folders other than node=0 away", dir.display());
     }
     Ok(())
 }

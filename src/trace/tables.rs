@@ -19,7 +19,7 @@ tables! {
         cpu_idle_ns: i64,
         /// Cumulative time in which cores were idle with disk I/O outstanding.
         cpu_iowait_ns: i64,
-        /// Cumulative time that the hypervisor gave to others.
+        /// Cumulative time that the hypervisor withheld (steal).
         cpu_steal_ns: i64,
         /// Memory that can be had without swapping (MemAvailable).
         memory_available_bytes: i64,
@@ -115,7 +115,7 @@ tables! {
         idle_ns: i64,
         /// Cumulative time idle with disk I/O outstanding.
         iowait_ns: i64,
-        /// Cumulative time that the hypervisor gave to others.
+        /// Cumulative time that the hypervisor withheld (steal).
         steal_ns: i64,
         /// Cumulative time busy in the kernel, interrupts included: a part of `busy_ns`, of which user mode is the rest.
         system_ns: i64,

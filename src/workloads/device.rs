@@ -136,7 +136,7 @@ fn try_out(device: Device) -> Result<()> {
     let sum = Tensor::f_ones([2], (Kind::Float, device))?.f_sum(Kind::Float)?;
     let sum = sum.f_double_value(&[])?;
     if sum != 2.0 {
-        bail!("{} computes wrongly: 1 + 1 was {sum}", Name(device));
+        bail!("{} computes wrongly: 1 + 1 was {sum}; look at the card, or use another --device", Name(device));
     }
     Ok(())
 }

@@ -26,6 +26,9 @@ pub(super) fn wanted(request: &mut Request) -> Result<Option<Attach>> {
     if !request.sweeps.is_empty() {
         bail!("--sweep: a container that runs already is recorded once; leave --sweep out");
     }
+    if request.devices.len() > 1 {
+        bail!("--device: a container that runs already is recorded once; name one device, or leave --device out");
+    }
     request.repeats = Some(1);
     let watch = request.command.is_empty().then_some(request.duration);
     if watch.is_some() {
@@ -46,9 +49,6 @@ pub(super) fn containers(plan: &mut Plan, attach: Option<Attach>) -> Result<()> 
         }
         return Ok(());
     };
-    if plan.runs() != 1 {
-        bail!("--container {}: only one command can be run in it; name one with --workload NAME", attach.given);
-    }
     plan.targets.iter_mut().flat_map(|target| &mut target.cases).try_for_each(|case| attach.to(case))
 }
 

@@ -196,7 +196,7 @@ fn environments(name: Option<&str>, wish: &Wish) -> Result<Vec<EnvironmentWish>>
 /// How steps are read must have something to be read from, and a pattern must be one.
 fn check_step_reading(reading: &StepReading, wish: &Wish) -> Result<()> {
     if *reading != StepReading::Auto && wish.cases.iter().all(|case| case.command.is_none()) {
-        bail!("--steps and --step-pattern are for a command of your own; the shipped workloads tell their steps");
+        bail!("--steps and --step-pattern are for a command of your own; the shipped workloads tell their steps; leave them out");
     }
     match reading {
         StepReading::Pattern { pattern } => check_pattern(pattern),
@@ -269,8 +269,12 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_has_its_own_sentence() {
         type Change = fn(&mut Request);
-        let wrong: [(Change, &str); 17] = [
+        let wrong: [(Change, &str); 18] = [
             (|request| (request.container = Some("c".into()), request.repeats = Some(1)).0, "recorded once"),
+            (
+                |request| (request.container = Some("c".into()), request.devices = vec!["cpu".into(), "cuda".into()]).0,
+                "--device: a container that runs already is recorded once; name one device",
+            ),
             (|request| request.command = vec!["docker".into(), "run".into(), "-d".into(), "x".into()], "docker"),
             (|request| request.environment = None, "no environment is named"),
             (|request| request.environment = Some(" ".into()), "--env is empty"),

@@ -41,7 +41,7 @@ pub fn check_key(key: &str) -> Result<(), String> {
 /// It cannot be part of a case's name.
 pub fn check_value(key: &str, value: &str) -> Result<(), String> {
     if value.is_empty() || value.chars().any(char::is_control) {
-        return Err(format!("the value of {key:?} is empty or holds a control character"));
+        return Err(format!("the value of {key:?} is empty or holds a control character; give it a value of one line"));
     }
     Ok(())
 }
@@ -55,7 +55,7 @@ pub fn combinations(axes: &[Axis]) -> Result<Vec<BTreeMap<String, String>>> {
     for (place, axis) in axes.iter().enumerate() {
         check(axis)?;
         if let Some(other) = axes[..place].iter().find(|other| other.key == axis.key) {
-            bail!("{}: the setting {:?} is given twice, here and by {}", axis.origin, axis.key, other.origin);
+            bail!("{}: the setting {:?} is given twice, here and by {}; leave one out", axis.origin, axis.key, other.origin);
         }
         if found.len().saturating_mul(axis.values.len()) > MOST_CASES {
             bail!("{}: this makes more than {MOST_CASES} cases; sweep fewer values", axis.origin);

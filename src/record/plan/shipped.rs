@@ -71,7 +71,7 @@ pub fn check_devices(program: &Path, devices: &[&String]) -> Result<()> {
     let usable: Vec<String> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     if usable.is_empty() {
         let why = String::from_utf8_lossy(&output.stderr);
-        bail!("{} cannot tell its devices: {}", program.display(), why.trim());
+        bail!("{} cannot tell its devices: {}; build it anew with `make build`", program.display(), why.trim());
     }
     match devices.iter().find(|device| device.as_str() != "auto" && !usable.contains(device)) {
         Some(missing) => bail!("device {missing:?} cannot be used here; usable are {}", usable.join(", ")),

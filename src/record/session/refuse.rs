@@ -41,10 +41,12 @@ pub(super) fn check(
 /// One tells of the user or the machine what the mask would hide.
 pub(super) fn names_in_settings(plan: &Plan, mask: &Mask) -> Result<()> {
     for case in plan.targets.iter().flat_map(|target| &target.cases) {
-        if let Some(key) = case.settings.iter().find(|(_, value)| mask.text(value) != **value).map(|(key, _)| key) {
+        let masked = case.settings.iter().map(|(key, value)| (key, value, mask.text(value)));
+        if let Some((key, _, masked)) = masked.into_iter().find(|(_, value, masked)| masked != *value) {
             bail!(
-                "the setting {key:?} tells the name of the user or the machine, and settings are published; use a path \
-                 that does not hold it, or --keep-identity"
+                "the value of the setting {key:?} holds your home folder or the name of the user or the machine (masked \
+                 it would be {masked:?}), and settings are published as they are; write it otherwise (a relative path, \
+                 another word), hand it on by an environment variable, or allow it with --keep-identity"
             );
         }
     }

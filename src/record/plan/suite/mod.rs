@@ -59,7 +59,7 @@ fn environment(table: &Table<'_>, others: &[EnvironmentWish]) -> Result<Environm
     let (name, origin) = (value.text("text, such as name = \"image-a\"")?, value.origin());
     check_environment(&origin, &name)?;
     if let Some(other) = others.iter().find(|other| other.name == name) {
-        bail!("{origin}: {name:?} is the name of two environments, here and by {}", other.origin);
+        bail!("{origin}: {name:?} is the name of two environments, here and by {}; rename one", other.origin);
     }
     let prefix = table.get("prefix").map_or(Ok(Vec::new()), |value| words(&value))?;
     Ok(EnvironmentWish { name, prefix, origin })
@@ -75,7 +75,7 @@ fn case(table: &Table<'_>) -> Result<CaseWish> {
             shipped::names()
         ),
         Some(words) if words.is_empty() => {
-            bail!("{}: a command has at least one word", table.line_of("command"))
+            bail!("{}: a command has at least one word; write command = [\"python3\", …], or leave it out for a shipped workload", table.line_of("command"))
         }
         _ => {}
     }
