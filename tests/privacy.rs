@@ -121,3 +121,20 @@ fn a_secret_is_refused_as_a_setting_and_in_names_and_is_not_repeated() {
     }
     assert!(!bench.path("traces").exists());
 }
+
+#[test]
+fn a_setting_that_holds_the_home_folder_or_a_name_is_refused_with_what_it_would_look_like_and_ways_out() {
+    let bench = Bench::new();
+    let home = bench.path("home").join(USER);
+    let in_home = format!("data={}/images", home.display());
+    let named = format!("data=of-{USER}");
+    for (setting, masked) in [(in_home.as_str(), "\"~/images\""), (&named, "\"of-<user>\"")] {
+        let arguments = ["record", "--env", "e", "--workload", "w", "--repeats", "1", "--set", setting, "--", "true"];
+        let output = bench.command(&arguments).env("HOME", &home).output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        for part in ["the value of the setting \"data\"", masked, "environment variable", "--keep-identity"] {
+            assert!(message.contains(part), "{part} is not in {message}");
+        }
+    }
+}

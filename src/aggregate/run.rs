@@ -16,7 +16,9 @@ use crate::trace::{Run, RunRecord};
 /// # Errors
 /// A table cannot be read; the run's folder is named.
 pub(super) fn figures(run: &Run) -> Result<Figures> {
-    unharmed(|| measure(run)).with_context(|| format!("cannot sum up the run in {} (`shice verify` names all that is wrong)", run.dir.display()))
+    unharmed(|| measure(run)).with_context(|| {
+        format!("cannot sum up the run in {} (`shice verify` names all that is wrong)", run.dir.display())
+    })
 }
 
 fn measure(run: &Run) -> Result<Figures> {

@@ -114,7 +114,10 @@ impl Child {
                 stderr: Some(stderr.stream),
                 windows: stdout.window.into_iter().chain(stderr.window).collect(),
             }),
-            status => Err(anyhow!("{} ended before it began ({status:?}); start it by hand to see why", spec.program.display())),
+            status => Err(anyhow!(
+                "{} ended before it began ({status:?}); start it by hand to see why",
+                spec.program.display()
+            )),
         }
     }
 

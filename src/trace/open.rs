@@ -303,7 +303,10 @@ pub(super) fn run_folders(environment: &Path) -> Result<Vec<(String, PathBuf)>> 
 
 fn refuse_other_nodes(dir: &Path) -> Result<()> {
     if partition(dir, "node").is_some_and(|node| node != "0") {
-        bail!("{}: recordings of several nodes are not supported yet; move the folders other than node=0 away", dir.display());
+        bail!(
+            "{}: recordings of several nodes are not supported yet; move the folders other than node=0 away",
+            dir.display()
+        );
     }
     Ok(())
 }

@@ -196,7 +196,9 @@ fn environments(name: Option<&str>, wish: &Wish) -> Result<Vec<EnvironmentWish>>
 /// How steps are read must have something to be read from, and a pattern must be one.
 fn check_step_reading(reading: &StepReading, wish: &Wish) -> Result<()> {
     if *reading != StepReading::Auto && wish.cases.iter().all(|case| case.command.is_none()) {
-        bail!("--steps and --step-pattern are for a command of your own; the shipped workloads tell their steps; leave them out");
+        bail!(
+            "--steps and --step-pattern are for a command of your own; the shipped workloads tell their steps; leave them out"
+        );
     }
     match reading {
         StepReading::Pattern { pattern } => check_pattern(pattern),

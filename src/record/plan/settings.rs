@@ -55,7 +55,12 @@ pub fn combinations(axes: &[Axis]) -> Result<Vec<BTreeMap<String, String>>> {
     for (place, axis) in axes.iter().enumerate() {
         check(axis)?;
         if let Some(other) = axes[..place].iter().find(|other| other.key == axis.key) {
-            bail!("{}: the setting {:?} is given twice, here and by {}; leave one out", axis.origin, axis.key, other.origin);
+            bail!(
+                "{}: the setting {:?} is given twice, here and by {}; leave one out",
+                axis.origin,
+                axis.key,
+                other.origin
+            );
         }
         if found.len().saturating_mul(axis.values.len()) > MOST_CASES {
             bail!("{}: this makes more than {MOST_CASES} cases; sweep fewer values", axis.origin);

@@ -75,7 +75,10 @@ fn case(table: &Table<'_>) -> Result<CaseWish> {
             shipped::names()
         ),
         Some(words) if words.is_empty() => {
-            bail!("{}: a command has at least one word; write command = [\"python3\", …], or leave it out for a shipped workload", table.line_of("command"))
+            bail!(
+                "{}: a command has at least one word; write command = [\"python3\", …], or leave it out for a shipped workload",
+                table.line_of("command")
+            )
         }
         _ => {}
     }
