@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
 mod addresses;
+mod identity;
 mod names;
 mod secrets;
 
+use identity::Identity;
 pub use names::is_secret_name;
 
 /// What stands in the place of a secret.
@@ -15,22 +16,18 @@ const MASKED: &str = "***";
 /// Between the words of a command: no argument can hold it.
 const WORD_END: char = '\0';
 
-/// The names that this machine's user would not want to publish.
+/// What of this machine's user and of secrets is not to be published.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     /// Only secrets are masked.
     keeps_identity: bool,
-    home: Option<String>,
-    names: Vec<(String, &'static str)>,
+    identity: Identity,
 }
 
 impl Mask {
     /// Of the user and machine that this process runs as and on.
     pub fn of_this_user() -> Self {
-        let home = std::env::var("HOME").ok();
-        let user = home.as_deref().and_then(|home| Path::new(home).file_name()?.to_str().map(str::to_owned));
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned());
-        Self::new(home, user, host)
+        Self { keeps_identity: false, identity: Identity::of_this_user() }
     }
 
     /// Of secrets alone: whoever publishes the trace wants to be known.
@@ -41,21 +38,7 @@ impl Mask {
     /// Of a user and machine made up for a test.
     #[cfg(test)]
     pub(crate) fn of(home: &str, user: &str, host: &str) -> Self {
-        Self::new(Some(home.into()), Some(user.into()), Some(host.into()))
-    }
-
-    fn new(home: Option<String>, user: Option<String>, host: Option<String>) -> Self {
-        // Names that everybody has, and those too short to be told from other words, are left as they are.
-        let personal = |name: &String| {
-            name.len() > 3 && !matches!(name.as_str(), "root" | "user" | "home" | "ubuntu" | "localhost")
-        };
-        let user = user.filter(personal).map(|name| (name, "<user>"));
-        let host = host.filter(personal).map(|name| (name, "<host>"));
-        Self {
-            keeps_identity: false,
-            home: home.filter(|home| home.len() > 1),
-            names: user.into_iter().chain(host).collect(),
-        }
+        Self { keeps_identity: false, identity: Identity::new(vec![home.into()], vec![user.into()], host) }
     }
 
     /// A command's words. They are read as one text, since a secret's name and its value may be words of their own.
@@ -69,11 +52,7 @@ impl Mask {
         if self.keeps_identity {
             return without_logins(text);
         }
-        let mut masked = without_secrets(text);
-        if let Some(home) = &self.home {
-            masked = masked.replace(home.as_str(), "~");
-        }
-        self.names.iter().fold(masked, |text, (name, instead)| text.replace(name.as_str(), instead))
+        replace(&without_secrets(text), |text, at| self.identity.find(text, at))
     }
 
     /// The name of a process. The kernel cuts it after 15 bytes, so that a token need not be there to its end.

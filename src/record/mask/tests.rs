@@ -1,7 +1,7 @@
 use super::*;
 
 fn mask() -> Mask {
-    Mask::new(Some("/home/alice".into()), Some("alice".into()), Some("lab-gpu-7".into()))
+    Mask::of("/home/alice", "alice", "lab-gpu-7")
 }
 
 #[test]
