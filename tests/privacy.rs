@@ -4,27 +4,12 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 
-use common::{Bench, text};
+use common::{Bench, all_text, text};
 
 /// A token as a well-known service gives them out; any part of it would be too much.
 const TOKEN: &str = "hf_PLANTEDplantedPLANTED0123456789";
 const USER: &str = "carolplanted";
-
-/// All text of a file of a trace; columns of Parquet are compressed, so they are decoded.
-fn all_text(path: &Path) -> String {
-    use polars::prelude::{DataType, ParquetReader, SerReader};
-    let bytes = fs::read(path).unwrap();
-    let mut found = text(&bytes);
-    if path.extension().is_some_and(|ending| ending == "parquet") {
-        let frame = ParquetReader::new(fs::File::open(path).unwrap()).finish().unwrap();
-        for column in frame.columns().iter().filter(|column| *column.dtype() == DataType::String) {
-            column.str().unwrap().iter().flatten().for_each(|value| found += &format!("\n{value}"));
-        }
-    }
-    found
-}
 
 /// Everything that a trace tells, names of its folders and files included.
 fn everything(bench: &Bench) -> String {

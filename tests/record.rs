@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{Bench, column, is_alive, own_groups, python, tells_in_one_line, text, wait_until};
+use common::{Bench, all_text, column, is_alive, own_groups, python, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shice::trace::run::{CoverageState, Outcome};
@@ -261,19 +261,6 @@ fn a_killed_recorder_leaves_a_trace_that_is_read_with_at_most_a_second_missing()
     // Nor must its control group stay: the next recorder in the same place removes it.
     bench.shice(&["record", "--env", "other", "--workload", "w", "--repeats", "1", "--", "true"]);
     assert_eq!(own_groups(recorder.id()), Vec::<std::path::PathBuf>::new());
-}
-
-/// All text of a file of a trace; columns of Parquet are compressed, so they are decoded.
-fn all_text(path: &std::path::Path) -> String {
-    use polars::prelude::{DataType, ParquetReader, SerReader};
-    if path.extension().is_none_or(|ending| ending != "parquet") {
-        return text(&fs::read(path).unwrap());
-    }
-    let frame = ParquetReader::new(fs::File::open(path).unwrap()).finish().unwrap();
-    let columns = frame.columns().iter().filter(|column| *column.dtype() == DataType::String);
-    let values =
-        columns.flat_map(|column| column.str().unwrap().iter().flatten().map(str::to_owned).collect::<Vec<_>>());
-    values.collect::<Vec<_>>().join("\n")
 }
 
 #[test]

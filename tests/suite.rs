@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-use common::{Bench, text, wait_until};
+use common::{Bench, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shice::trace::run::Outcome;
@@ -153,6 +153,25 @@ fn a_dry_run_shows_the_order_and_an_estimate_and_touches_nothing() {
     assert_eq!(refused.status.code(), Some(125));
     assert!(text(&refused.stderr).contains("is already recorded"), "{}", text(&refused.stderr));
     assert_eq!(bench.files("traces"), before);
+}
+
+#[test]
+fn a_dry_run_counts_a_run_whose_recorder_died_and_leaves_it_as_it_is() {
+    let bench = Bench::new();
+    let mut recorder =
+        bench.command(&["record", "--env", "e", "--workload", "w", "--", "sleep", "60"]).spawn().unwrap();
+    let dir = bench.path("traces/environment=e/case=w/run=1/node=0");
+    wait_until("samples are written", || fs::metadata(dir.join("journal.jsonl")).is_ok_and(|file| file.len() > 2000));
+    let again = ["record", "--env", "e", "--workload", "w", "--dry-run", "--", "sleep", "60"];
+    tells_in_one_line(&bench.shice(&again), 125, "another shice is recording into");
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let before = bench.contents("traces");
+    tells_in_one_line(&bench.shice(&again), 125, "is already recorded");
+    assert!(bench.contents("traces") == before, "the dry run changed the recording");
+    let workload = bench.only_run();
+    let pid = common::column::<shice::trace::tables::Process>(&workload, "pid")[0] as i32;
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -33,19 +32,15 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-fn contents(bench: &Bench) -> BTreeMap<PathBuf, Vec<u8>> {
-    bench.files("traces").into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
-}
-
 #[test]
 fn a_recording_is_whole() {
     let bench = recorded();
-    let before = contents(&bench);
+    let before = bench.contents("traces");
     let output = bench.shice(&["verify"]);
     let told = text(&output.stdout);
     assert!(output.status.success(), "{told}");
     assert!(told.starts_with("4 runs, ") && told.ends_with(" rows: whole\n") && told.lines().count() == 1, "{told}");
-    assert_eq!(contents(&bench), before);
+    assert_eq!(bench.contents("traces"), before);
 }
 
 #[test]
@@ -63,7 +58,7 @@ fn everything_that_is_wrong_is_named_in_a_line_of_its_own() {
     fs::write(run(&bench, "v", 2).join("run.json"), "{").unwrap();
     fs::remove_file(run(&bench, "w", 1).join("process.parquet")).unwrap();
     fs::write(run(&bench, "w", 2).join(".reserve"), "x").unwrap();
-    let before = contents(&bench);
+    let before = bench.contents("traces");
     let output = bench.shice(&["verify", "traces/environment=e"]);
     let told = text(&output.stdout);
     assert_eq!(output.status.code(), Some(2), "{told}");
@@ -76,7 +71,7 @@ fn everything_that_is_wrong_is_named_in_a_line_of_its_own() {
         assert_eq!(told.lines().filter(|line| line.contains(expected)).count(), 1, "{expected} in\n{told}");
     }
     assert!(told.lines().last().unwrap().ends_with(" problems"), "{told}");
-    assert_eq!(contents(&bench), before);
+    assert_eq!(bench.contents("traces"), before);
 }
 
 #[test]

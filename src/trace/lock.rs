@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 
 use super::layout::LOCK_FILE;
 
@@ -25,11 +25,16 @@ impl Lock {
     pub fn take(environment: &Path) -> Result<Self> {
         match Self::wait(environment)? {
             Some(lock) => Ok(lock),
-            None => bail!(
-                "another shice is recording into {}; wait for it, or use another --env or --out",
-                environment.display()
-            ),
+            None => Err(held(environment)),
         }
+    }
+
+    /// As [`Lock::take`], without taking it or making anything.
+    ///
+    /// # Errors
+    /// Another recorder holds it.
+    pub fn refuse_if_held(environment: &Path) -> Result<()> {
+        if Self::is_held(environment) { Err(held(environment)) } else { Ok(()) }
     }
 
     /// The lock, or `None` where somebody holds it for longer than another reader needs to finish a run.
@@ -70,4 +75,8 @@ impl Lock {
             Err(TryLockError::Error(error)) => Err(error).with_context(failed),
         }
     }
+}
+
+fn held(environment: &Path) -> anyhow::Error {
+    anyhow!("another shice is recording into {}; wait for it, or use another --env or --out", environment.display())
 }

@@ -191,6 +191,15 @@ pub fn open_environment_holding(folder: &Path, _lock: &Lock) -> Result<Opened> {
     open_with(folder, Access::Finish)
 }
 
+/// What a session would find that holds the lock, without making, moving or finishing anything.
+///
+/// # Errors
+/// The folder cannot be listed, or another recorder holds it.
+pub fn look_into_environment(folder: &Path) -> Result<Opened> {
+    Lock::refuse_if_held(folder)?;
+    open_with(folder, Access::Copy)
+}
+
 /// Whether a folder of an environment has runs that are still to be finished.
 ///
 /// # Errors
@@ -218,7 +227,7 @@ enum Access {
     Finish,
     /// It is being recorded.
     LeaveAlone,
-    /// The folder cannot be written: the journal is finished elsewhere.
+    /// The folder cannot or must not be written: the journal is finished elsewhere.
     Copy,
 }
 

@@ -1,8 +1,9 @@
 //! Runs the real program in a folder of its own.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -72,6 +73,11 @@ impl Bench {
         found
     }
 
+    /// What every file below a folder holds.
+    pub(crate) fn contents(&self, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+        self.files(name).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    }
+
     /// Changes the only run's record on disk.
     pub(crate) fn edit_record(&self, change: impl FnOnce(&mut serde_json::Value)) {
         let path = self.only_run().dir.join("run.json");
@@ -83,6 +89,20 @@ impl Bench {
 
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// All text of a file of a trace; columns of Parquet are compressed, so they are decoded.
+pub(crate) fn all_text(path: &Path) -> String {
+    use polars::prelude::{DataType, ParquetReader, SerReader};
+    let bytes = fs::read(path).unwrap();
+    let mut found = text(&bytes);
+    if path.extension().is_some_and(|ending| ending == "parquet") {
+        let frame = ParquetReader::new(fs::File::open(path).unwrap()).finish().unwrap();
+        for column in frame.columns().iter().filter(|column| *column.dtype() == DataType::String) {
+            column.str().unwrap().iter().flatten().for_each(|value| found += &format!("\n{value}"));
+        }
+    }
+    found
 }
 
 /// What went wrong is told in one line that holds `expected`, and the exit code is this.

@@ -14,7 +14,7 @@ use crate::record::plan::Plan;
 use crate::record::probe::gpu::Gpus;
 use crate::record::run::PROC;
 use crate::trace::layout::environment_dir;
-use crate::trace::open::{Environment, open_environment};
+use crate::trace::open::{Environment, look_into_environment};
 
 /// The machine, looked at once for a whole session.
 pub(super) struct Ground {
@@ -70,7 +70,7 @@ pub fn preview(plan: &Plan) -> Result<Preview> {
     let mut durations = Durations::default();
     for (place, target) in plan.targets.iter().enumerate() {
         let folder = environment_dir(&plan.out, &target.environment);
-        let before = if folder.is_dir() { whole(&folder, open_environment(&folder)?)? } else { None };
+        let before = if folder.is_dir() { whole(&folder, look_into_environment(&folder)?)? } else { None };
         before.map_or(Ok(()), |before| ground.check(plan, place, &before, &mut durations))?;
     }
     let commands = |target: &crate::record::plan::Target| {
