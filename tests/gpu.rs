@@ -1,10 +1,14 @@
 //! Recording GPUs, with a stand-in for the driver's library that plays a scene. Needs a C compiler (`cc`).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may end so")]
+
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use common::compile_library;
 use polars::prelude::{DataFrame, DataType};
 use shice::aggregate::summarise;
 use shice::aggregate::summary::{EnvironmentSummary, Metric};
@@ -29,12 +33,9 @@ fn library(old: bool) -> &'static Path {
     static LIBRARIES: OnceLock<(TempDir, [PathBuf; 2])> = OnceLock::new();
     let (_, paths) = LIBRARIES.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvml/nvml.c");
         let paths = [("libnvidia-ml.so.1", "-DNEW"), ("libnvidia-ml.so.old", "-DOLD")].map(|(name, version)| {
             let path = folder.path().join(name);
-            let mut compiler = Command::new("cc");
-            compiler.args(["-shared", "-fPIC", "-Wall", version, "-o"]).arg(&path).arg(&source);
-            assert!(compiler.status().expect("a C compiler (cc) is needed").success());
+            compile_library("nvml/nvml.c", &[version], &path);
             path
         });
         (folder, paths)

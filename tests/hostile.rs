@@ -7,7 +7,7 @@ use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Bench, column, is_alive, tells_in_one_line, text, wait_until};
+use common::{Bench, column, compile_library, is_alive, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shice::trace::run::Outcome;
@@ -284,6 +284,28 @@ fn what_is_left_of_one_run_and_ends_in_the_next_costs_the_next_nothing() {
     let second = &trace.environments[0].runs[1].record;
     assert!(second.duration_ns.unwrap() > 4_000_000_000);
     assert!(second.cpu.best_ns().unwrap() < 500_000_000, "{:?}", second.cpu);
+}
+
+#[test]
+fn a_wall_clock_that_is_set_in_mid_run_moves_no_sample_and_is_told() {
+    let bench = Bench::new();
+    let (library, offset) = (bench.path("clock.so"), bench.path("offset"));
+    compile_library("clock/clock.c", &["-ldl"], &library);
+    let script = "sleep 0.5; echo -7200 > offset.new; mv offset.new offset; sleep 0.5";
+    let mut command =
+        bench.command(&["record", "--env", "e", "--workload", "w", "--repeats", "1", "--", "sh", "-c", script]);
+    let output = command.env("LD_PRELOAD", &library).env("SHICE_TEST_CLOCK", &offset).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run = bench.only_run();
+    let expected = "the wall clock was changed by -7200.0 s during the run; times of samples are not affected";
+    assert!(run.record.events.iter().any(|event| event == expected), "{:?}", run.record.events);
+    let times = column::<Host>(&run, "t_ns");
+    let last_s = times.last().unwrap() / 1e9;
+    assert!(times.is_sorted() && (0.9..HANGS.as_secs_f64()).contains(&last_s), "{times:?}");
+    let duration_s = run.record.duration_ns.unwrap() as f64 / 1e9;
+    assert!((1.0..HANGS.as_secs_f64()).contains(&duration_s), "{duration_s} s");
+    assert_whole(&bench);
+    assert!(bench.shice(&["render"]).status.success());
 }
 
 #[test]

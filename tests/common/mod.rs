@@ -91,6 +91,14 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Compiles a file below tests/ into a shared library.
+pub(crate) fn compile_library(source: &str, more: &[&str], library: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-Wall"]).args(more).arg("-o").arg(library).arg(source);
+    assert!(compiler.status().expect("a C compiler (cc) is needed").success());
+}
+
 /// All text of a file of a trace; columns of Parquet are compressed, so they are decoded.
 pub(crate) fn all_text(path: &Path) -> String {
     use polars::prelude::{DataType, ParquetReader, SerReader};
