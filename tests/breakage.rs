@@ -65,6 +65,25 @@ fn a_second_request_ends_a_workload_that_ignores_the_first() {
 }
 
 #[test]
+fn a_child_that_the_recorder_was_started_with_is_neither_waited_for_nor_ended() {
+    let bench = Bench::new();
+    let shice = bench.command(&[]).get_program().to_str().unwrap().to_owned();
+    // Less than the grace that is given to what is left of a run.
+    let script = format!(
+        "(sleep 9; echo over > over) & echo $! > earlier; exec {shice} record --env e --workload w --repeats 1 -- true"
+    );
+    let command = bench.command(&[]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]).current_dir(bench.path("")).stderr(Stdio::null()).stdout(Stdio::null());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert!(shell.status().unwrap().success());
+    let earlier = fs::read_to_string(bench.path("earlier")).unwrap().trim().parse().unwrap();
+    assert!(is_alive(earlier) && !bench.path("over").exists());
+    kill(Pid::from_raw(earlier), Signal::SIGKILL).unwrap();
+    assert!(bench.only_run().record.survivors.is_empty());
+}
+
+#[test]
 fn stopping_while_survivors_are_ended_stops_the_session() {
     let bench = Bench::new();
     let survivor = "(trap '' TERM; while :; do sleep 0.1; done) & echo done > ended";

@@ -16,7 +16,7 @@ use polars::prelude::{col, lit};
 use shice::aggregate::summary::Metric;
 use shice::trace::Run;
 use shice::trace::run::{Coverage, CoverageState, GroupScope, Outcome};
-use shice::trace::tables::{Cgroup, Process};
+use shice::trace::tables::{Cgroup, Foreign, Process, ProcessSample};
 
 const MIB: f64 = (1 << 20) as f64;
 /// Burns one second of CPU time with 100 MiB, and tells by its own clock what it used.
@@ -281,6 +281,52 @@ fn a_running_container_is_watched_for_a_time_and_goes_on() {
         kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
         client.wait().unwrap();
     }
+}
+
+#[test]
+fn what_a_running_container_used_before_does_not_count_and_its_processes_are_not_foreign() {
+    let yard = Yard::folder();
+    // Python asks for its memory page by page or in huge pages: some hundreds of faults at least, and as many switches.
+    let script = "block = bytearray(b'x') * (64 << 20)\nfor _ in range(2000): time.sleep(0.0001)\n\
+                  open('ready', 'w').close()\ntime.sleep(600)";
+    let python = format!("exec python3 -c \"import time\n{script}\"");
+    let mut client = yard.start("mine", &format!("for n in $(seq 60); do sleep 600 & done; {python}"));
+    let pid = yard.pid("mine");
+    wait_until("it has used much", || yard.bench.path("ready").exists());
+    let output = yard.command(&["--container", "mine", "--duration", "1500ms"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run = yard.bench.only_run();
+    // It sleeps all the time.
+    for counter in ["minor_faults", "context_switches"] {
+        let most = column::<ProcessSample>(&run, counter).into_iter().fold(0.0, f64::max);
+        assert!(most < 300.0, "{counter}: {most}");
+    }
+    // Nobody else starts or ends as many at once: all 62 would count in the first row and not in the last.
+    let others = run.scan::<Foreign>().unwrap().unwrap().filter(col("foreign").eq(lit(0))).collect().unwrap();
+    let others: Vec<i64> = others.column("processes").unwrap().i64().unwrap().iter().flatten().collect();
+    assert!(others[0] < others[others.len() - 1] + 40, "{others:?}");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    client.wait().unwrap();
+}
+
+#[test]
+fn a_killed_recording_of_a_container_is_finished_without_a_file_left_over() {
+    let yard = Yard::folder();
+    let words = ["--repeats", "1", "--", "docker", "run", "img", "sh", "-c", "echo $$ > c.pid; exec sleep 60"];
+    let mut recorder = yard.command(&words).stderr(Stdio::null()).spawn().unwrap();
+    let pid = yard.pid("c");
+    let node = yard.bench.path("traces/environment=e/case=w/run=1/node=0");
+    wait_until("its id is known", || node.join("container-id.txt").exists());
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    fs::write(node.join("not-executed.txt"), "127 cannot execute").unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    assert!(yard.bench.shice(&["list"]).status.success());
+    let names = fs::read_dir(&node).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let unknown: Vec<String> = names.filter(|name| name != "run.json" && !name.ends_with(".parquet")).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    let verdict = yard.bench.shice(&["verify"]);
+    assert!(verdict.status.success(), "{}{}", text(&verdict.stdout), text(&verdict.stderr));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::ended::Earlier;
 use super::output::{self, Ours, Window};
+use super::run::PROC;
 
 /// Hidden first argument by which this program starts a command: stop, wait to be continued, become the command.
 pub const SHIM: &str = "__start-stopped";
@@ -84,6 +86,8 @@ pub struct Spec {
 #[derive(Debug)]
 pub struct Child {
     pub pid: Pid,
+    /// Other children of ours that were there before it.
+    pub earlier: Earlier,
     /// What the command writes; taken by whoever reads it.
     pub stdout: Option<File>,
     pub stderr: Option<File>,
@@ -97,6 +101,7 @@ impl Child {
     /// # Errors
     /// It could not be started, or did not stop.
     pub fn start_stopped(spec: &Spec) -> Result<Self> {
+        let earlier = Earlier::look(Path::new(PROC));
         // This very program, also when its file has been replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("shice").arg(SHIM).arg(&spec.failure).arg(&spec.program).args(&spec.command);
@@ -110,6 +115,7 @@ impl Child {
         match waitpid(pid, Some(WaitPidFlag::WUNTRACED)).context("cannot wait for the started process")? {
             WaitStatus::Stopped(..) => Ok(Self {
                 pid,
+                earlier,
                 stdout: Some(stdout.stream),
                 stderr: Some(stderr.stream),
                 windows: stdout.window.into_iter().chain(stderr.window).collect(),

@@ -1,10 +1,14 @@
 //! Children of this process that have ended: who, how, and whether any child is left at all.
 
+use std::collections::HashMap;
+use std::path::Path;
+
 use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::Pid;
 
 use super::cost::Used;
+use super::probe::kernel::{self, Identity};
 use crate::trace::run::Outcome;
 
 /// What the kernel says of our children: the root process, and orphans of its tree that were handed to us.
@@ -16,6 +20,68 @@ pub enum Children {
     Running,
     /// There is none, and so no process of the tree is left anywhere.
     None,
+}
+
+/// Children of this process that were there before a run: a shell that became this program had started them, or an earlier
+/// run has left them. They are not the run's to wait for, nor to end.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier(HashMap<i32, i64>);
+
+impl Earlier {
+    /// Those that are there now, in `proc` (`/proc`, or a folder that looks like it).
+    pub fn look(proc: &Path) -> Self {
+        match look() {
+            // As nearly always; then nobody needs to be looked at.
+            Children::None => Self::default(),
+            Children::Running | Children::Ended { .. } => Self::of(proc, Pid::this().as_raw()),
+        }
+    }
+
+    pub(super) fn of(proc: &Path, parent: i32) -> Self {
+        Self(children(proc, parent).map(|(pid, identity)| (pid, identity.start_ticks)).collect())
+    }
+
+    /// Whether a process is one of them, and not another one under its pid.
+    pub fn holds(&self, pid: i32, start_ticks: i64) -> bool {
+        self.0.get(&pid) == Some(&start_ticks)
+    }
+
+    /// Adds those among `others` that descend from them: once their parents have ended they are children of this process.
+    pub fn add_descendants(&mut self, others: &[(i32, Identity)]) {
+        if self.0.is_empty() {
+            return;
+        }
+        loop {
+            let before = self.0.len();
+            let descends = |(_, identity): &&(i32, Identity)| self.0.contains_key(&identity.parent_pid);
+            let found: Vec<&(i32, Identity)> = others.iter().filter(descends).collect();
+            self.0.extend(found.into_iter().map(|(pid, identity)| (*pid, identity.start_ticks)));
+            if self.0.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Whether no other child is left.
+    pub fn are_all(&self, proc: &Path) -> bool {
+        self.are_all_of(proc, Pid::this().as_raw())
+    }
+
+    fn are_all_of(&self, proc: &Path, parent: i32) -> bool {
+        !self.0.is_empty() && children(proc, parent).all(|(pid, identity)| self.holds(pid, identity.start_ticks))
+    }
+}
+
+/// The processes that have this parent.
+fn children(proc: &Path, parent: i32) -> impl Iterator<Item = (i32, Identity)> {
+    let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let proc = proc.to_owned();
+    let identified = pids.filter_map(move |pid| {
+        let text = std::fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
+        Some((pid, kernel::identity(&String::from_utf8_lossy(&text))?))
+    });
+    identified.filter(move |(_, identity)| identity.parent_pid == parent)
 }
 
 /// Looks for a child that has ended, without letting it go; [`reap`] does.
@@ -62,5 +128,38 @@ pub fn reap(pid: Pid) -> Option<Used> {
             Err(_) => return None,
             Ok(_) => return Some(Used::of(&usage)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_that_were_there_before_are_told_from_later_ones_also_under_their_pids() {
+        let proc = tempfile::tempdir().unwrap();
+        let put = |pid: i32, parent: i32, start_ticks: i64| {
+            let dir = proc.path().join(pid.to_string());
+            std::fs::create_dir_all(&dir).unwrap();
+            let zeros = "0 ".repeat(17);
+            std::fs::write(dir.join("stat"), format!("{pid} (sleep) S {parent} {zeros}{start_ticks} 0")).unwrap();
+        };
+        put(7, 5, 100);
+        put(8, 7, 100);
+        let earlier = Earlier::of(proc.path(), 5);
+        assert!(earlier.holds(7, 100) && !earlier.holds(8, 100) && earlier.are_all_of(proc.path(), 5));
+        // A pid is given out again.
+        put(7, 5, 200);
+        assert!(!earlier.are_all_of(proc.path(), 5));
+        put(7, 5, 100);
+        put(9, 8, 300);
+        let descended = |pid: i32| children(proc.path(), pid).collect::<Vec<_>>();
+        let mut more = earlier.clone();
+        more.add_descendants(&[descended(8), descended(7)].concat());
+        assert!(more.holds(8, 100) && more.holds(9, 300) && !earlier.holds(9, 300));
+        put(9, 5, 300);
+        assert!(more.are_all_of(proc.path(), 5), "it was handed on");
+        assert!(!earlier.are_all_of(proc.path(), 5));
+        assert!(!Earlier::default().are_all_of(Path::new("/no/such/proc"), 5), "it knows of nobody");
     }
 }

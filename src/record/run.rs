@@ -28,13 +28,9 @@ use super::stop::Stop;
 use super::watch::{Outlets, Span, Watch};
 use crate::trace::finish;
 use crate::trace::journal::Journal;
-use crate::trace::layout::{JOURNAL_FILE, OUTPUT_FILE, STEPS_FILE};
+use crate::trace::layout::{CONTAINER_ID_FILE, JOURNAL_FILE, NOT_EXECUTED_FILE, OUTPUT_FILE, STEPS_FILE};
 use crate::trace::run::{CpuTotals, Outcome, RunRecord, StepReading};
 
-/// Where the shim tells that the command could not be executed.
-const FAILURE_FILE: &str = "not-executed.txt";
-/// Where a container's client leaves the id of the container that it has made.
-const CONTAINER_ID_FILE: &str = "container-id.txt";
 /// Where the kernel tells about processes and the machine.
 pub const PROC: &str = "/proc";
 pub const SYS: &str = "/sys";
@@ -76,7 +72,7 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
         program: program.unwrap_or_else(|| case.program.clone()),
         command,
         environment,
-        failure: std::path::absolute(folder.join(FAILURE_FILE))?,
+        failure: std::path::absolute(folder.join(NOT_EXECUTED_FILE))?,
     };
     finish::write_record(folder, record)?;
     finish::reserve_space(folder)?;

@@ -125,11 +125,14 @@ impl<'a> Watch<'a> {
         let clock = RunClock::start();
         let mut processes = ProcessProbe::new(Path::new(PROC), child.pid, &clock, units);
         processes.mask_names(desk.mask);
+        processes.leave_out(&child.earlier);
         own_group.dir().into_iter().for_each(|dir| processes.follow_group(dir));
         if let Some(follow) = &mut follow {
             processes.expect_container();
             follow.begin_attached(&mut cgroup, &mut processes, journal);
         }
+        // Before anybody else looks: what is known to be the run's is nobody else's.
+        share(tree, processes.members());
         steps.start(clock, desk.mask);
         child.resume()?;
         Ok(Self {
@@ -304,9 +307,7 @@ impl<'a> Watch<'a> {
         self.host.sample(now_ns, self.journal);
         self.show(now_ns, &tree);
         self.memory.offer(now_ns, &tree);
-        if let Ok(mut shared) = self.tree.lock() {
-            *shared = tree;
-        }
+        share(self.tree, tree);
     }
 
     fn show(&mut self, now_ns: i64, tree: &TreeNow) {
@@ -395,6 +396,9 @@ impl<'a> Watch<'a> {
                 // The measured span is over: nothing more is recorded of them.
                 Children::Ended { pid, .. } => drop(ended::reap(pid)),
                 Children::None if self.groups_are_empty() => return true,
+                Children::Running if self.processes.earlier_are_all() && self.groups_are_empty() => {
+                    return true;
+                }
                 Children::None | Children::Running
                     if begun.elapsed() >= time || self.desk.signals.stop_requests() > requests =>
                 {
@@ -411,6 +415,13 @@ impl<'a> Watch<'a> {
 /// How long the machine has been suspended since it was started.
 fn asleep_ns() -> i64 {
     clock::boottime_ns() - clock::monotonic_ns()
+}
+
+/// Tells other threads who belongs to the run.
+fn share(tree: &Mutex<TreeNow>, now: TreeNow) {
+    if let Ok(mut shared) = tree.lock() {
+        *shared = now;
+    }
 }
 
 /// The run's processes at the last tick.

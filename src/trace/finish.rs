@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::journal;
-use super::layout::{JOURNAL_FILE, RESERVE_FILE, RUN_FILE, STEPS_FILE};
+use super::layout::{JOURNAL_FILE, RESERVE_FILE, RUN_FILE, WORKING_FILES};
 use super::run::{Outcome, RunRecord};
 use super::sums;
 use super::tables::Sinks;
@@ -67,7 +67,7 @@ pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
     }
     record.files = sums::of_tables(folder)?;
     write_record(folder, record)?;
-    remove(&folder.join(STEPS_FILE))?;
+    WORKING_FILES.iter().try_for_each(|name| remove(&folder.join(name)))?;
     remove(&journal)
 }
 

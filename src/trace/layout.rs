@@ -12,6 +12,13 @@ pub const STEPS_FILE: &str = "steps.jsonl";
 pub const OUTPUT_FILE: &str = "output.log";
 /// Keeps room on the disk for the record of a run that fills it.
 pub const RESERVE_FILE: &str = ".reserve";
+/// Where a container's client leaves the id of the container that it has made.
+pub const CONTAINER_ID_FILE: &str = "container-id.txt";
+/// Where the shim tells that the command could not be executed.
+pub const NOT_EXECUTED_FILE: &str = "not-executed.txt";
+/// Files that the recorder needs while it records; besides the journal, whose samples become tables, a finished run has
+/// none of them any more.
+pub const WORKING_FILES: [&str; 4] = [STEPS_FILE, RESERVE_FILE, CONTAINER_ID_FILE, NOT_EXECUTED_FILE];
 pub const LOCK_FILE: &str = ".lock";
 
 /// `environment=<slug>` below the folder of traces.

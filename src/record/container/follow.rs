@@ -189,9 +189,6 @@ impl Follow {
     /// Completes the record: limits, image, and whether the figures are those of the container.
     pub fn finish(mut self, mask: &Mask, record: &mut RunRecord) {
         self.read_id();
-        if matches!(self.launch.start, Start::Run { cidfile: None, .. }) {
-            let _ = std::fs::remove_file(&self.cid_file);
-        }
         let client = &self.launch.client;
         let given = match &self.launch.start {
             Start::Attached(attached) => Some(mask.text(&attached.given)),

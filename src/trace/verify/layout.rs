@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Verdict;
-use crate::trace::layout::{JOURNAL_FILE, RESERVE_FILE, STEPS_FILE, slug};
+use crate::trace::layout::{JOURNAL_FILE, WORKING_FILES, slug};
 use crate::trace::lock::Lock;
 use crate::trace::open::{partition, partitions};
 use crate::trace::replace;
@@ -21,7 +21,7 @@ pub(super) fn leftovers(folder: &Path, verdict: &mut Verdict) {
     names.sort();
     for name in names {
         let path = folder.join(&name);
-        let working = [RESERVE_FILE, STEPS_FILE].contains(&name.as_str());
+        let working = WORKING_FILES.contains(&name.as_str());
         if name.ends_with(".part") || working && !has_journal {
             verdict.problem(&path, "it was left behind by a program that was interrupted", "remove it");
         }

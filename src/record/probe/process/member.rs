@@ -38,9 +38,10 @@ pub(super) struct Member {
     clock: nix::Result<ClockId>,
     files: Files,
     pub(super) traffic: OwnTraffic,
-    /// CPU time before the run started: what the starting shim used.
-    pub(super) cpu_base_ns: i64,
-    /// The last good reading of everything; counters count from the process's own start.
+    /// What each counter had come to when the process was admitted, where that is not the run's; a counter that could not
+    /// be read then (`None`) begins at its first reading.
+    base: [Option<i64>; 6],
+    /// The last good reading of everything; counters count from the process's own start, or from [`Self::base`].
     pub(super) last: ProcessSample,
     /// What the process counted under `other` before it got a number of its own.
     pub(super) counted_before: Counts,
@@ -63,7 +64,7 @@ pub(super) enum Fate {
 
 /// What one reading found.
 pub(super) struct Reading {
-    /// Counters count from the process's own start.
+    /// Counters count as those of [`Member::last`].
     pub(super) sample: ProcessSample,
     /// To be written even if nothing has changed.
     pub(super) slow: bool,
@@ -141,7 +142,7 @@ impl Member {
             clock: ClockId::pid_cpu_clock_id(Pid::from_raw(pid)),
             files: Files::new(proc, pid),
             traffic: OwnTraffic::default(),
-            cpu_base_ns: 0,
+            base: [Some(0); 6],
             last: ProcessSample::default(),
             counted_before: Counts::default(),
             faults_at_peak: None,
@@ -157,10 +158,37 @@ impl Member {
         self.files.stay_open
     }
 
-    /// CPU time since the run's start.
-    pub(super) fn cpu_ns(&self) -> io::Result<i64> {
+    /// Counts everything from here on: what the process has used so far is not the run's.
+    pub(super) fn count_from_here(&mut self) {
+        self.base = [None; 6];
+        let mut sample = ProcessSample { cpu_ns: self.clock_ns().ok(), ..ProcessSample::default() };
+        // Whatever cannot be read now begins at its first reading.
+        let _ = self.look(&mut sample);
+        let traffic = self.read_traffic().ok();
+        self.fill_traffic(&mut sample, traffic);
+        let status = self.files.status.try_read(kernel::status).unwrap_or_default();
+        sample.context_switches = status.context_switches;
+        self.files.release();
+        self.take_base_off(&mut sample);
+    }
+
+    /// CPU time before it was admitted that is not the run's.
+    pub(super) fn cpu_base_ns(&self) -> i64 {
+        let [cpu_ns, ..] = self.base;
+        cpu_ns.unwrap_or(0)
+    }
+
+    /// Makes counters of the process's own start those of the run.
+    fn take_base_off(&mut self, sample: &mut ProcessSample) {
+        for (value, base) in counters(sample).into_iter().zip(&mut self.base) {
+            *value = value.map(|value| value - *base.get_or_insert(value));
+        }
+    }
+
+    /// CPU time since the process's own start.
+    fn clock_ns(&self) -> io::Result<i64> {
         let time = clock_gettime(self.clock?)?;
-        Ok(nanoseconds(time.tv_sec(), time.tv_nsec()) - self.cpu_base_ns)
+        Ok(nanoseconds(time.tv_sec(), time.tv_nsec()))
     }
 
     /// Whether it runs, as far as one can see: what cannot be looked at is not taken for dead.
@@ -203,7 +231,7 @@ impl Member {
         let slow = t_ns >= self.slow_next_ns;
         if self.process.is_none()
             && !slow
-            && let Ok(cpu_ns) = self.cpu_ns()
+            && let Ok(cpu_ns) = self.clock_ns()
         {
             return Some(self.clock_alone(t_ns, cpu_ns));
         }
@@ -230,6 +258,7 @@ impl Member {
                 self.fill(&mut sample, found, page_bytes, slow, ledger);
             }
         }
+        self.take_base_off(&mut sample);
         if slow {
             self.slow_next_ns = t_ns - t_ns.rem_euclid(SLOW_NS) + SLOW_NS;
         }
@@ -239,7 +268,9 @@ impl Member {
 
     /// Of a process that is only part of a sum the clock costs nothing to read; the rest is read each second.
     fn clock_alone(&mut self, t_ns: i64, cpu_ns: i64) -> Reading {
-        self.last.cpu_ns = self.last.cpu_ns.max(Some(cpu_ns));
+        let mut clock = ProcessSample { cpu_ns: Some(cpu_ns), ..ProcessSample::default() };
+        self.take_base_off(&mut clock);
+        self.last.cpu_ns = self.last.cpu_ns.max(clock.cpu_ns);
         Reading { sample: ProcessSample { t_ns, ..self.last.clone() }, slow: false }
     }
 
@@ -250,7 +281,7 @@ impl Member {
         let has_grown = faults.is_none() || faults != self.faults_at_peak;
         self.faults_at_peak = faults;
         Found {
-            cpu_ns: self.cpu_ns(),
+            cpu_ns: self.clock_ns(),
             pages: self.files.statm.try_read(kernel::memory_pages),
             traffic: self.read_traffic(),
             status: (slow || has_grown).then(|| self.files.status.try_read(kernel::status)),
@@ -297,10 +328,12 @@ impl Member {
         let mut sample = ProcessSample { t_ns, ..ProcessSample::default() };
         self.look(&mut sample).1.ok();
         sample.threads = None;
-        sample.cpu_ns = ledger.cpu.count(self.cpu_ns()).max(self.last.cpu_ns);
+        sample.cpu_ns = ledger.cpu.count(self.clock_ns());
         let traffic = self.read_traffic().ok();
         self.fill_traffic(&mut sample, traffic);
         self.files.release();
+        self.take_base_off(&mut sample);
+        sample.cpu_ns = sample.cpu_ns.max(self.last.cpu_ns);
         self.remember(&sample);
         sample
     }

@@ -25,6 +25,7 @@ use self::others::{OWN_AT_ONCE, OWN_IN_ALL, Others};
 use self::walk::Newest;
 use super::kernel::KernelUnits;
 use crate::record::clock::{RunClock, boottime_ns, monotonic_ns};
+use crate::record::ended::Earlier;
 use crate::record::mask::Mask;
 use crate::trace::Journal;
 use crate::trace::run::Coverage;
@@ -50,6 +51,8 @@ pub struct ProcessProbe {
     newest: Newest,
     strangers: HashSet<i32>,
     group: Group,
+    /// Children of the recorder that are not of the run.
+    earlier: Earlier,
     /// Processes in all that get rows of their own as soon as they are seen.
     own_in_all: i64,
     /// Processes that keep their files open.
@@ -88,6 +91,7 @@ impl ProcessProbe {
             newest: Newest::new(proc),
             strangers: HashSet::new(),
             group: Group::default(),
+            earlier: Earlier::default(),
             own_in_all: OWN_IN_ALL,
             kept_open: kept_open(),
             ledger: Ledger::default(),
@@ -105,9 +109,20 @@ impl ProcessProbe {
         self.admit(pid, &identity, 0);
         self.number(pid);
         if let Some(root) = self.alive.get_mut(&pid) {
-            root.cpu_base_ns = root.cpu_ns().unwrap_or(0);
-            self.shim_cpu_ns = root.cpu_base_ns;
+            // What the shim used that starts the command.
+            root.count_from_here();
+            self.shim_cpu_ns = root.cpu_base_ns();
         }
+    }
+
+    /// Leaves children of the recorder alone that were there before the run.
+    pub fn leave_out(&mut self, earlier: &Earlier) {
+        self.earlier = earlier.clone();
+    }
+
+    /// Whether no child of the recorder is left but those that were to be left out, and what descends from them.
+    pub fn earlier_are_all(&self) -> bool {
+        self.earlier.are_all(&self.proc)
     }
 
     /// Takes all processes of a control group for the run's.
@@ -150,6 +165,15 @@ impl ProcessProbe {
         self.write_others(t_ns, journal);
         now.cpu_ns = self.cpu_ns().unwrap_or(0);
         now
+    }
+
+    /// Who belongs to the run, as far as anybody has looked; nothing is read of them.
+    pub fn members(&self) -> TreeNow {
+        let counts = self.alive.values().filter(|member| self.group.counts(member.inside));
+        let others = self.others.as_ref().map(|others| others.process);
+        let numbered = counts.filter_map(|member| Some((member.pid, member.process.or(others)?)));
+        let (pids, processes) = numbered.unzip();
+        TreeNow { pids, processes, ..TreeNow::default() }
     }
 
     /// Sum of all processes' CPU time so far, ended ones included; `None` while no clock has been read.

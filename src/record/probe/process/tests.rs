@@ -213,7 +213,7 @@ fn of_many_processes_the_smallest_are_summed_up_and_the_sums_stay_right() {
     let tree = probe.sample(0, &journal);
     assert_eq!((tree.pids.len(), tree.rss_bytes), (101, 101 * 4096));
     let rows = proc.rows(&journal);
-    assert_eq!((rows.len(), totals(&rows)), (65, (100 * 1000 + 2, 101 * 4096)));
+    assert_eq!((rows.len(), totals(&rows)), (65, (100 * 1000, 101 * 4096)));
     let other = rows.iter().find(|row| row.processes.is_some()).unwrap();
     assert_eq!((other.processes, other.written_bytes, other.threads), (Some(37), Some(37_000), Some(0)));
     // One of the sum grows; it gets a number of its own at the next ranking, and brings nothing with it.
@@ -225,7 +225,7 @@ fn of_many_processes_the_smallest_are_summed_up_and_the_sums_stay_right() {
     assert!(probe.alive[&grown].process.is_some());
     assert_eq!(probe.alive.values().filter(|member| member.process.is_some()).count(), 64);
     let rows = proc.rows(&journal);
-    assert_eq!(totals(&rows), (99 * 1000 + 5000 + 2, (100 + 500) * 4096));
+    assert_eq!(totals(&rows), (99 * 1000 + 5000, (100 + 500) * 4096));
     let own = rows.iter().rfind(|row| Some(row.process) == probe.alive[&grown].process).unwrap();
     assert_eq!((own.written_bytes, own.rss_bytes), (Some(0), Some(500 * 4096)));
 }
@@ -247,7 +247,7 @@ fn a_storm_of_forks_stays_bounded_and_loses_nothing() {
     let tree = probe.sample(30, &journal);
     assert_eq!((tree.pids, probe.alive.len()), (vec![ROOT], 1));
     let rows = proc.rows(&journal);
-    assert_eq!(totals(&rows), (told + 2, 4096));
+    assert_eq!(totals(&rows), (told, 4096));
     let processes: HashSet<i64> = rows.iter().map(|row| row.process).collect();
     assert_eq!(processes.len(), 26, "25 and the sum of the others");
 }
@@ -262,7 +262,8 @@ fn bytes_that_a_parent_inherits_when_it_waits_for_its_child_count_once() {
     proc.end(ROOT + 1);
     proc.put_with(ROOT, Pid::this().as_raw(), 100, 1, 7 + 1000 + 20);
     probe.sample(2, &journal);
-    assert_eq!(totals(&proc.rows(&journal)).0, 1027);
+    // The first 7 are the starting shim's.
+    assert_eq!(totals(&proc.rows(&journal)).0, 1020);
 }
 
 #[test]
@@ -329,4 +330,94 @@ fn cpu_time_of_which_no_clock_was_read_is_absent() {
     probe.sample(1, &journal);
     assert_eq!(probe.cpu_ns(), None);
     assert_ne!(told(&probe, "process_sample.cpu_ns").0, CoverageState::Measured);
+}
+
+/// Counters as the kernel tells them: each a multiple of `n`, except for CPU time, of which a folder has no clock.
+fn count(proc: &Proc, pid: i32, parent: i32, start_ticks: i64, n: i64) {
+    proc.put(pid, parent, start_ticks);
+    let zeros = "0 ".repeat(9);
+    let stat = format!("{pid} (worker) S {parent} 0 0 0 0 0 {} 0 {} {zeros}{start_ticks} 0", 3 * n, 4 * n);
+    fs::write(proc.file(pid, "stat"), stat).unwrap();
+    fs::write(proc.file(pid, "io"), format!("read_bytes: {n}\nwrite_bytes: {}\n", 2 * n)).unwrap();
+    let switches = format!("voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{n}\n", 4 * n);
+    fs::write(proc.file(pid, "status"), format!("Name:\tworker\nVmHWM:\t4 kB\n{switches}")).unwrap();
+}
+
+/// All counters but CPU time.
+fn counted(row: &ProcessSample) -> [Option<i64>; 5] {
+    [row.read_bytes, row.written_bytes, row.minor_faults, row.major_faults, row.context_switches]
+}
+
+#[test]
+fn what_the_starting_shim_and_a_container_used_before_the_run_is_not_the_runs() {
+    let proc = Proc::new();
+    count(&proc, ROOT, Pid::this().as_raw(), 100, 1000);
+    // Of the container: one that was there before, and one that comes with the run.
+    count(&proc, ROOT + 1, 1, 50, 500);
+    count(&proc, ROOT + 2, ROOT + 1, 120, 7);
+    let group = proc.0.path().join("group");
+    fs::create_dir(&group).unwrap();
+    fs::write(group.join("cgroup.procs"), format!("{}\n{}\n", ROOT + 1, ROOT + 2)).unwrap();
+    let (mut probe, journal) = proc.probe();
+    probe.follow_group(&group);
+    probe.find_members(0, &journal);
+    count(&proc, ROOT, Pid::this().as_raw(), 100, 1001);
+    count(&proc, ROOT + 1, 1, 50, 510);
+    probe.sample(SLOW_NS, &journal);
+    let rows = proc.rows(&journal);
+    let last = |pid: i32| rows.iter().rfind(|row| Some(row.process) == probe.alive[&pid].process).unwrap();
+    let by_hand = |n: i64| [n, 2 * n, 3 * n, 4 * n, 5 * n].map(Some);
+    assert_eq!(counted(last(ROOT)), by_hand(1));
+    assert_eq!(counted(last(ROOT + 1)), by_hand(10));
+    assert_eq!(counted(last(ROOT + 2)), by_hand(7));
+}
+
+#[test]
+fn a_counter_that_could_not_be_read_at_admission_begins_at_its_first_reading() {
+    let proc = Proc::new();
+    count(&proc, ROOT, Pid::this().as_raw(), 100, 1000);
+    fs::remove_file(proc.file(ROOT, "io")).unwrap();
+    let (mut probe, journal) = proc.probe();
+    for (t_ns, n) in [(SLOW_NS, 1003), (2 * SLOW_NS, 1005)] {
+        count(&proc, ROOT, Pid::this().as_raw(), 100, n);
+        probe.sample(t_ns, &journal);
+    }
+    let last = proc.rows(&journal).pop().unwrap();
+    assert_eq!(counted(&last), [2, 4, 15, 20, 25].map(Some));
+}
+
+#[test]
+fn who_belongs_to_a_run_is_known_before_its_first_sample() {
+    let proc = Proc::new();
+    proc.put(ROOT + 1, 1, 50);
+    let (mut probe, journal) = proc.probe();
+    assert_eq!((probe.members().pids, probe.members().processes), (vec![ROOT], vec![0]));
+    probe.expect_container();
+    assert!(probe.members().pids.is_empty());
+    let group = proc.0.path().join("group");
+    fs::create_dir(&group).unwrap();
+    fs::write(group.join("cgroup.procs"), format!("{}\n", ROOT + 1)).unwrap();
+    probe.follow_group(&group);
+    probe.find_members(0, &journal);
+    assert_eq!((probe.members().pids, probe.members().processes), (vec![ROOT + 1], vec![1]));
+    assert!(proc.rows(&journal).is_empty());
+}
+
+#[test]
+fn children_of_the_recorder_that_were_there_before_are_never_the_runs() {
+    let proc = Proc::new();
+    // In the same tick as the root: their age alone does not tell.
+    proc.put(ROOT + 1, Pid::this().as_raw(), 100);
+    let (mut probe, journal) = proc.probe();
+    fs::rename(proc.file(ROOT, ""), proc.0.path().join("root")).unwrap();
+    let earlier = Earlier::of(&proc.folder(), Pid::this().as_raw());
+    fs::rename(proc.0.path().join("root"), proc.file(ROOT, "")).unwrap();
+    probe.leave_out(&earlier);
+    proc.put(ROOT + 2, ROOT + 1, 150);
+    assert_eq!(pids(&mut probe, &journal), [ROOT]);
+    // Its parent has ended, and it was handed to the recorder.
+    proc.end(ROOT + 1);
+    proc.put(ROOT + 2, Pid::this().as_raw(), 150);
+    (2..40).for_each(|t_ns| assert_eq!(probe.sample(t_ns, &journal).pids, [ROOT]));
+    assert!(!probe.last_words(ROOT + 2, 40, &journal));
 }

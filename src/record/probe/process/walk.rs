@@ -96,7 +96,7 @@ impl ProcessProbe {
             let before = unknown.len();
             unknown.retain(|(pid, identity)| {
                 let in_group = self.group.holds(*pid);
-                let ours = in_group || self.is_ours(identity);
+                let ours = in_group || self.is_ours(*pid, identity);
                 if ours {
                     self.admit_and_write(*pid, identity, t_ns, journal);
                     if !(news.has(*pid) || look_again || in_group) {
@@ -109,6 +109,7 @@ impl ProcessProbe {
                 break;
             }
         }
+        self.earlier.add_descendants(&unknown);
         self.strangers.extend(unknown.iter().map(|(pid, _)| *pid));
         // A process that vanished without a last word was waited for by its own parent.
         let vanished = self.alive.values().filter(|member| !present.contains(&member.pid));
@@ -164,17 +165,18 @@ impl ProcessProbe {
     }
 
     /// Whether a process belongs to the tree. One that is older than the root does not, even as a child of the
-    /// recorder: it is left of an earlier run, or was there before the recorder was.
-    fn is_ours(&self, identity: &Identity) -> bool {
+    /// recorder: it is left of an earlier run, or was there before the recorder was. Ticks are long, so those that are
+    /// known to be older are known by name too.
+    fn is_ours(&self, pid: i32, identity: &Identity) -> bool {
         let parent = identity.parent_pid;
         let related = parent == self.recorder_pid || self.alive.contains_key(&parent);
-        related && identity.start_ticks >= self.root_start_ticks
+        related && identity.start_ticks >= self.root_start_ticks && !self.earlier.holds(pid, identity.start_ticks)
     }
 
     /// Admits an ended child of the recorder that no walk has seen: what it used is still to be had.
     pub(super) fn admit_ended(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
         match member::identity(&self.proc, pid) {
-            Ok(Some(identity)) if self.is_ours(&identity) => self.admit_and_write(pid, &identity, t_ns, journal),
+            Ok(Some(identity)) if self.is_ours(pid, &identity) => self.admit_and_write(pid, &identity, t_ns, journal),
             Ok(_) => {}
             Err(error) => {
                 self.ledger.walk.count::<()>(Err(error));
@@ -199,7 +201,7 @@ impl ProcessProbe {
         member.inside = self.group.holds(pid);
         if member.inside && identity.start_ticks < self.root_start_ticks {
             // Of a container that was there before: what it used until now is not the run's.
-            member.cpu_base_ns = member.cpu_ns().unwrap_or(0);
+            member.count_from_here();
         }
         self.alive.insert(pid, member);
     }
