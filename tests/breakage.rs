@@ -67,15 +67,13 @@ fn a_second_request_ends_a_workload_that_ignores_the_first() {
 #[test]
 fn a_child_that_the_recorder_was_started_with_is_neither_waited_for_nor_ended() {
     let bench = Bench::new();
-    let shice = bench.command(&[]).get_program().to_str().unwrap().to_owned();
     // Less than the grace that is given to what is left of a run.
     let script = format!(
-        "(sleep 9; echo over > over) & echo $! > earlier; exec {shice} record --env e --workload w --repeats 1 -- true"
+        "(sleep 9; echo > over) & echo $! > earlier; exec {} record --env e --workload w --repeats 1 -- true",
+        env!("CARGO_BIN_EXE_shice")
     );
-    let command = bench.command(&[]);
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &script]).current_dir(bench.path("")).stderr(Stdio::null()).stdout(Stdio::null());
-    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     assert!(shell.status().unwrap().success());
     let earlier = fs::read_to_string(bench.path("earlier")).unwrap().trim().parse().unwrap();
     assert!(is_alive(earlier) && !bench.path("over").exists());
