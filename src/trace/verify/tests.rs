@@ -259,7 +259,9 @@ fn what_is_derived_must_agree_with_the_runs_and_may_be_missing() {
 #[test]
 fn leftovers_are_told() {
     let whole = Whole::new();
-    for name in [".host.parquet.part", ".reserve", "steps.jsonl", "container-id.txt", "not-executed.txt", "quantum.parquet"] {
+    for name in
+        [".host.parquet.part", ".reserve", "steps.jsonl", "container-id.txt", "not-executed.txt", "quantum.parquet"]
+    {
         let path = whole.run(1).join(name);
         fs::write(&path, "x").unwrap();
         whole.assert_wrong(&[name, "remove it"]);
