@@ -142,6 +142,12 @@ pub fn standing(readings: u64, failures: u64, error: Option<&io::Error>, unread:
     }
 }
 
+/// Whether a file of a process could not be read because the process has ended: opening it fails in one way, reading one
+/// that was open in another.
+pub fn has_vanished(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
 /// What an error of a first reading means for the ledger.
 pub fn state_of(error: &io::Error) -> CoverageState {
     match error.kind() {

@@ -276,7 +276,8 @@ pub struct GpuRef {
 /// One line of the coverage ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// `table.column`, or `table` for all of its columns.
+    /// `table.column`, `table.` and how the names of several columns begin, one of the groups of
+    /// [`tables`](super::tables::GROUPS), or `table` for all of its columns; [`SOFTWARE`] for what is in `run.json`.
     pub metric: String,
     pub state: CoverageState,
     /// The interface that was read, or would have been.
@@ -285,6 +286,9 @@ pub struct Coverage {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
+
+/// The ledger's name for what was found loaded in the workload's processes.
+pub const SOFTWARE: &str = "run.software";
 
 impl Coverage {
     /// The table that the line is about.

@@ -23,6 +23,12 @@ pub fn check(found: &str) -> Result<()> {
     }
 }
 
+/// Whether a trace may hold what this program does not know.
+pub fn is_newer(found: &str) -> bool {
+    let minor = |version: &str| version.split_once('.')?.1.parse::<u32>().ok();
+    minor(found) > minor(SCHEMA_VERSION)
+}
+
 fn major(version: &str) -> Option<u32> {
     let (major, minor) = version.split_once('.')?;
     minor.parse::<u32>().ok()?;
@@ -36,6 +42,7 @@ mod tests {
     #[test]
     fn a_newer_minor_is_read() {
         check("1.7").unwrap();
+        assert!(is_newer("1.7") && !is_newer(SCHEMA_VERSION));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::unistd::Pid;
 
 use super::{Cgroup, Cgroups};
-use crate::record::probe::kernel;
+use crate::record::probe::identity::who_is;
 
 /// Beginning of a group's name; the recorder's pid and start time follow, so that what a dead one left is known.
 const PREFIX: &str = "shice";
@@ -188,8 +188,7 @@ fn owner(name: &str) -> Option<(i32, i64)> {
 }
 
 fn start_ticks(proc: &Path, pid: i32) -> Option<i64> {
-    let text = fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
-    kernel::identity(&String::from_utf8_lossy(&text)).map(|identity| identity.start_ticks)
+    who_is(proc, pid).ok()?.map(|identity| identity.start_ticks)
 }
 
 #[cfg(test)]

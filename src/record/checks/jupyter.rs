@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 /// State of a listening socket in /proc/net/tcp.
 const LISTENING: &str = "0A";
 /// Only so much of a command line is looked at.
@@ -172,8 +174,16 @@ fn configurations(process: &Path, home: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-/// The value of `c.ServerApp.token = "…"` in Python or `"token": "…"` in JSON.
+/// The value of a setting in a configuration, which is JSON or Python.
 fn setting(text: &str, kind: &str) -> Option<String> {
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(classes)) => classes.values().find_map(|class| Some(class.get(kind)?.as_str()?.to_owned())),
+        _ => setting_in_lines(text, kind),
+    }
+}
+
+/// The value of `c.ServerApp.token = "…"` in Python, or of `"token": "…"` in JSON that is not quite right.
+fn setting_in_lines(text: &str, kind: &str) -> Option<String> {
     text.lines().map(str::trim).filter(|line| !line.starts_with('#')).find_map(|line| {
         let (name, value) = line.split_once('=').or_else(|| line.split_once(':'))?;
         let name = unquoted(name.trim().trim_start_matches('{').trim());
@@ -250,6 +260,9 @@ mod tests {
             ("# c.ServerApp.token = 'x'\nc.ServerApp.token = ''\n", Some("")),
             ("c.NotebookApp.token=\"abc\"", Some("abc")),
             ("{\n  \"ServerApp\": {\n    \"token\": \"\",\n    \"port\": 8888\n  }\n}", Some("")),
+            ("{\"ServerApp\": {\"token\": \"\", \"port\": 8888}}", Some("")),
+            ("{\"ServerApp\": {\"port\": 8888}, \"IdentityProvider\": {\"token\": \"a, b\"}}", Some("a, b")),
+            ("{\"ServerApp\": {\"port\": 8888}}", None),
             ("c.ServerApp.token_length = 5", None),
         ] {
             assert_eq!(setting(text, "token").as_deref(), expected, "{text}");

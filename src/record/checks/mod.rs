@@ -34,9 +34,6 @@ pub fn settle_runtime(checks: &mut [Check], runtime: &str) {
     *check = rule.check(rules::served(&driver, &cuda, runtime));
 }
 
-/// Checks that tell of the machine, whatever container a run is in.
-const OF_MACHINE: [&str; 6] = ["nvidia_driver", DRIVER_CUDA, "gpu_memory", "gpu_throttling", "swap", "cpu_governor"];
-
 /// The checks of a run in a container that this program is not in: what tells of the machine stays, shared memory and
 /// limits are the container's, and the rest cannot be seen from here.
 pub fn of_container(before: &[Check], seen: &Container) -> Vec<Check> {
@@ -48,7 +45,7 @@ pub fn of_container(before: &[Check], seen: &Container) -> Vec<Check> {
             let quota = Some(seen.limits.cpu_cores);
             Some(rule.check(rules::host::cpu_limit_of(cores, cores as usize, quota, seen.threads)))
         }
-        name if OF_MACHINE.contains(&name) => before.iter().find(|check| check.name == name).cloned(),
+        name if rule.of_machine => before.iter().find(|check| check.name == name).cloned(),
         _ => None,
     };
     RULES.iter().filter_map(check).collect()

@@ -17,6 +17,8 @@ pub use cuda::served;
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     pub name: &'static str,
+    /// It tells of the machine, whatever container a run is in.
+    pub of_machine: bool,
     /// Every outcome with what it means for readiness.
     pub outcomes: &'static [(&'static str, CheckState)],
     pub judge: fn(&Facts) -> Verdict,
@@ -57,6 +59,7 @@ pub const NO_RUNTIME: &str = "no_runtime";
 pub const RULES: &[Rule] = &[
     Rule {
         name: "nvidia_driver",
+        of_machine: true,
         outcomes: &[
             ("ok", Ok),
             ("no_gpu", Unknown),
@@ -71,6 +74,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "device_nodes",
+        of_machine: false,
         outcomes: &[
             ("ok", Ok),
             ("wsl", Ok),
@@ -86,6 +90,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "cuda_kernel",
+        of_machine: false,
         outcomes: &[
             ("ok", Ok),
             ("no_gpu", Unknown),
@@ -103,6 +108,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: DRIVER_CUDA,
+        of_machine: true,
         outcomes: &[
             ("ok", Ok),
             ("same_major", Ok),
@@ -115,6 +121,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "compute_capability",
+        of_machine: false,
         outcomes: &[
             ("ok", Ok),
             ("no_gpu", Unknown),
@@ -126,6 +133,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "gpu_memory",
+        of_machine: true,
         outcomes: &[
             ("ok", Ok),
             ("no_gpu", Unknown),
@@ -138,6 +146,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "gpu_throttling",
+        of_machine: true,
         outcomes: &[
             ("ok", Ok),
             ("no_gpu", Unknown),
@@ -149,27 +158,37 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "shm",
+        of_machine: false,
         outcomes: &[("ok", Ok), ("missing", Failed), ("default", Failed), ("small", Warning), ("filled", Warning)],
         judge: host::shm,
     },
-    Rule { name: "memory_limit", outcomes: &[("ok", Ok), ("limited", Warning)], judge: host::memory_limit },
+    Rule {
+        name: "memory_limit",
+        of_machine: false,
+        outcomes: &[("ok", Ok), ("limited", Warning)],
+        judge: host::memory_limit,
+    },
     Rule {
         name: "cpu_limit",
+        of_machine: false,
         outcomes: &[("ok", Ok), ("pinned", Ok), ("threads_set", Ok), ("limited", Warning)],
         judge: host::cpu_limit,
     },
     Rule {
         name: "swap",
+        of_machine: true,
         outcomes: &[("ok", Ok), ("none", Ok), ("not_told", Unknown), ("used", Warning)],
         judge: host::swap,
     },
     Rule {
         name: "cpu_governor",
+        of_machine: true,
         outcomes: &[("ok", Ok), ("not_told", Unknown), ("saving", Warning)],
         judge: host::governor,
     },
     Rule {
         name: "root_login",
+        of_machine: false,
         outcomes: &[
             ("no_server", Ok),
             ("keys_only", Ok),
@@ -183,6 +202,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "jupyter",
+        of_machine: false,
         outcomes: &[("none", Ok), ("guarded", Ok), ("unseen", Unknown), ("open", Failed)],
         judge: safety::jupyter,
     },

@@ -3,20 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::kernel;
 use super::process::TreeNow;
+use super::{BUDGET, kernel};
 use crate::record::clock::{RunClock, thread_cpu_ns};
-use crate::record::source::{UNREAD, standing};
+use crate::record::source::{UNREAD, has_vanished, standing};
 use crate::trace::Journal;
 use crate::trace::run::{Coverage, CoverageState};
+use crate::trace::table::Table;
 use crate::trace::tables::{Memory, ProcessMemory};
 
-/// Share of one core that reading PSS may take.
-const BUDGET: f64 = 0.005;
+const SOURCE: &str = "/proc/PID/smaps_rollup";
+
 /// Read at least this often where the budget allows.
 const AT_LEAST_NS: i64 = 1_000_000_000;
 /// And whenever the tree's resident memory has moved by this share.
@@ -92,12 +93,24 @@ pub struct MemoryProbe {
     text: Vec<u8>,
     readings: u64,
     failures: u64,
-    error: Option<std::io::Error>,
+    error: Option<io::Error>,
+    /// Processes of which proportional swap was told, and of which it was not.
+    swap_told: u64,
+    swap_untold: u64,
 }
 
 impl MemoryProbe {
     pub fn new(proc: &Path, clock: RunClock) -> Self {
-        Self { proc: proc.to_owned(), clock, text: Vec::new(), readings: 0, failures: 0, error: None }
+        Self {
+            proc: proc.to_owned(),
+            clock,
+            text: Vec::new(),
+            readings: 0,
+            failures: 0,
+            error: None,
+            swap_told: 0,
+            swap_untold: 0,
+        }
     }
 
     /// Reads the trees that are put into the inbox until it is stopped; returns the ledger's lines and the CPU time that
@@ -115,13 +128,14 @@ impl MemoryProbe {
 
     /// The sums over the tree are null where a living process could not be read, for a part is no sum.
     fn read_tree(&mut self, tree: &TreeNow, t_ns: i64, journal: &Journal) {
-        let (mut sum, mut count, mut whole) = (Proportional::default(), 0, true);
+        let (mut sum, mut count, mut whole) = (Proportional::NOTHING, 0, true);
         let mut by_process: BTreeMap<i64, Proportional> = BTreeMap::new();
         for (pid, process) in tree.pids.iter().zip(&tree.processes) {
             match self.read_process(*pid) {
                 Ok(Some(read)) => {
                     sum.add(read);
-                    by_process.entry(*process).or_default().add(read);
+                    by_process.entry(*process).or_insert(Proportional::NOTHING).add(read);
+                    *(if read.swap_bytes.is_some() { &mut self.swap_told } else { &mut self.swap_untold }) += 1;
                     count += 1;
                 }
                 // Ended since the last walk: it holds no memory.
@@ -145,57 +159,78 @@ impl MemoryProbe {
         }
     }
 
-    fn read_process(&mut self, pid: i32) -> std::io::Result<Option<Proportional>> {
+    fn read_process(&mut self, pid: i32) -> io::Result<Option<Proportional>> {
         self.text.clear();
         let path = self.proc.join(pid.to_string()).join("smaps_rollup");
         match File::open(path).and_then(|mut file| file.read_to_end(&mut self.text)) {
-            Ok(_) => Ok(proportional(&String::from_utf8_lossy(&self.text))),
-            Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) || error.kind() == ErrorKind::NotFound => {
-                Ok(None)
-            }
+            // A zombie's.
+            Ok(0) => Ok(None),
+            Ok(_) => proportional(&String::from_utf8_lossy(&self.text)).map(Some),
+            Err(error) if has_vanished(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     fn coverage(&self) -> Vec<Coverage> {
         let (state, reason) = standing(self.readings, self.failures, self.error.as_ref(), UNREAD);
-        let line = |metric: &str, state: CoverageState| Coverage {
-            metric: metric.to_owned(),
-            state,
-            source: "/proc/PID/smaps_rollup".to_owned(),
-            reason: reason.clone(),
-        };
-        vec![line("memory", state), line("process_memory", state)]
+        let mut lines = TABLES.map(|table| line(table.to_owned(), state, &reason)).to_vec();
+        if self.swap_untold > 0 {
+            let state = if self.swap_told == 0 { CoverageState::Unsupported } else { CoverageState::Lost };
+            let (untold, read) = (self.swap_untold, self.swap_untold + self.swap_told);
+            let reason = format!("{untold} of {read} processes read had no line SwapPss");
+            lines.extend(TABLES.map(|table| line(format!("{table}.swap_pss_bytes"), state, &reason)));
+        }
+        lines
     }
+
+    /// The ledger's lines where nothing was read at all.
+    pub fn lost(reason: &str) -> Vec<Coverage> {
+        TABLES.map(|table| line(table.to_owned(), CoverageState::Lost, reason)).to_vec()
+    }
+}
+
+const TABLES: [&str; 2] = [Memory::NAME, ProcessMemory::NAME];
+
+fn line(metric: String, state: CoverageState, reason: &str) -> Coverage {
+    Coverage { metric, state, source: SOURCE.to_owned(), reason: reason.to_owned() }
 }
 
 /// What a process holds, shared pages by its share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Proportional {
     pss_bytes: i64,
     uss_bytes: i64,
-    swap_bytes: i64,
+    /// `None` where the kernel does not tell, be it of one process of a sum.
+    swap_bytes: Option<i64>,
 }
 
 impl Proportional {
+    const NOTHING: Self = Self { pss_bytes: 0, uss_bytes: 0, swap_bytes: Some(0) };
+
     fn add(&mut self, other: Self) {
         self.pss_bytes += other.pss_bytes;
         self.uss_bytes += other.uss_bytes;
-        self.swap_bytes += other.swap_bytes;
+        self.swap_bytes = self.swap_bytes.zip(other.swap_bytes).map(|(sum, more)| sum + more);
     }
 
     fn columns(self) -> (Option<i64>, Option<i64>, Option<i64>) {
-        (Some(self.pss_bytes), Some(self.uss_bytes), Some(self.swap_bytes))
+        (Some(self.pss_bytes), Some(self.uss_bytes), self.swap_bytes)
     }
 }
 
-/// Parses /proc/PID/smaps_rollup; `None` for a zombie's, which is empty.
-fn proportional(text: &str) -> Option<Proportional> {
-    let bytes = |key| kernel::keyed_value(text, key);
-    Some(Proportional {
+/// Parses /proc/PID/smaps_rollup.
+///
+/// # Errors
+/// The kernel tells of the process, but not its share of pages (emulated kernels leave lines out).
+fn proportional(text: &str) -> io::Result<Proportional> {
+    let bytes = |key: &str| {
+        let missing = || io::Error::new(ErrorKind::Unsupported, format!("{SOURCE} has no line {key}"));
+        kernel::keyed_value(text, key).ok_or_else(missing)
+    };
+    Ok(Proportional {
         pss_bytes: bytes("Pss")?,
         uss_bytes: bytes("Private_Clean")? + bytes("Private_Dirty")?,
-        swap_bytes: bytes("SwapPss").unwrap_or(0),
+        swap_bytes: bytes("SwapPss").ok(),
     })
 }
 
@@ -238,7 +273,60 @@ mod tests {
         let text = "5571a-7ffd [rollup]\nRss: 60 kB\nPss: 40 kB\nPss_Dirty: 9 kB\nShared_Clean: 20 kB\nPrivate_Clean: 10 kB\n\
                     Private_Dirty: 15 kB\nSwap: 8 kB\nSwapPss: 4 kB\n";
         let read = proportional(text).unwrap();
-        assert_eq!((read.pss_bytes, read.uss_bytes, read.swap_bytes), (40 << 10, 25 << 10, 4 << 10));
-        assert_eq!(proportional(""), None);
+        assert_eq!((read.pss_bytes, read.uss_bytes, read.swap_bytes), (40 << 10, 25 << 10, Some(4 << 10)));
+    }
+
+    /// Reads one tree of processes that have these files, and tells what was written and what the ledger says.
+    fn read(files: &[&str]) -> (Vec<Memory>, Vec<Coverage>) {
+        let folder = tempfile::tempdir().unwrap();
+        let pids: Vec<i32> = (1..).take(files.len()).collect();
+        for (pid, text) in pids.iter().zip(files) {
+            let process = folder.path().join(pid.to_string());
+            std::fs::create_dir(&process).unwrap();
+            std::fs::write(process.join("smaps_rollup"), text).unwrap();
+        }
+        let journal = Journal::create(&folder.path().join("journal")).unwrap();
+        let mut probe = MemoryProbe::new(folder.path(), RunClock::start());
+        let processes = pids.iter().map(|pid| i64::from(*pid)).collect();
+        probe.read_tree(&TreeNow { pids, processes, ..TreeNow::default() }, 1, &journal);
+        journal.flush();
+        let mut rows = Vec::new();
+        let of_tree = |row| {
+            if let crate::trace::Row::Memory(row) = row {
+                rows.push(row);
+            }
+            Ok(())
+        };
+        crate::trace::journal::read(&folder.path().join("journal"), of_tree).unwrap();
+        (rows, probe.coverage())
+    }
+
+    fn state(lines: &[Coverage], metric: &str) -> Option<CoverageState> {
+        lines.iter().find(|line| line.metric == metric).map(|line| line.state)
+    }
+
+    const WITHOUT_SWAP: &str = "Pss: 40 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 15 kB\n";
+    const WITH_SWAP: &str = "Pss: 40 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 15 kB\nSwapPss: 4 kB\n";
+
+    #[test]
+    fn swap_that_the_kernel_does_not_tell_is_absent_and_has_a_line() {
+        let (rows, ledger) = read(&[WITHOUT_SWAP, WITHOUT_SWAP]);
+        assert_eq!((rows[0].pss_bytes, rows[0].swap_pss_bytes, rows[0].processes), (Some(80 << 10), None, Some(2)));
+        assert_eq!(state(&ledger, "memory"), Some(CoverageState::Measured));
+        assert_eq!(state(&ledger, "memory.swap_pss_bytes"), Some(CoverageState::Unsupported));
+        let (rows, ledger) = read(&[WITH_SWAP, WITHOUT_SWAP]);
+        assert_eq!(rows[0].swap_pss_bytes, None, "a part is no sum");
+        assert_eq!(state(&ledger, "process_memory.swap_pss_bytes"), Some(CoverageState::Lost));
+        let (rows, ledger) = read(&[WITH_SWAP, ""]);
+        assert_eq!((rows[0].swap_pss_bytes, rows[0].processes), (Some(4 << 10), Some(1)), "the other is a zombie");
+        assert_eq!(state(&ledger, "memory.swap_pss_bytes"), None);
+    }
+
+    #[test]
+    fn a_kernel_that_tells_no_shares_is_told_from_a_process_that_has_ended() {
+        let (rows, ledger) = read(&["Rss: 60 kB\n"]);
+        assert_eq!(rows, []);
+        assert_eq!(state(&ledger, "memory"), Some(CoverageState::Unsupported));
+        assert!(ledger[0].reason.contains("has no line Pss"), "{}", ledger[0].reason);
     }
 }

@@ -35,7 +35,7 @@ impl Whole {
             write_record(&dir, &record).unwrap();
             whole.store(run, (0..=10).map(|t| Host { cpu_user_ns: Some(t), ..host(t) }));
             whole.store(run, (0..=10).flat_map(|t| [core(t, 0, t), core(t, 1, 2 * t)]));
-            whole.store(run, [ProcessSample { t_ns: 1, process: 0, cpu_ns: Some(1), ..ProcessSample::default() }]);
+            whole.store(run, [ProcessSample { t_ns: 1, process: 0, read_bytes: Some(1), ..ProcessSample::default() }]);
         }
         whole.derive();
         whole
@@ -195,9 +195,22 @@ fn the_ledger_must_agree_with_the_tables() {
     let whole = Whole::new();
     whole.edit(2, |record| record.coverage[0].state = CoverageState::Denied);
     whole.assert_wrong(&["\"host.cpu\" could not be measured, but there are values of it"]);
-    // Tables and columns of a newer minor are not judged.
     let whole = Whole::new();
-    whole.edit(2, |record| record.coverage.extend([measured("quantum.spin"), measured("host.new")]));
+    whole.edit(2, |record| record.coverage.push(measured("process_sample.memory")));
+    whole.assert_wrong(&["run=2", "\"process_sample.memory\" was measured, but there is no value of it"]);
+}
+
+#[test]
+fn a_line_of_the_ledger_must_name_something_that_there_is_unless_the_trace_is_of_a_newer_minor() {
+    for metric in ["quantum.spin", "quantum", "host.new", "host.cp", "process_sample.disk"] {
+        let whole = Whole::new();
+        whole.edit(2, |record| record.coverage.push(measured(metric)));
+        whole.assert_wrong(&["run=2", &format!("the ledger tells of {metric:?}, which no table has")]);
+        whole.edit(2, |record| record.schema_version = "1.99".to_owned());
+        assert_eq!(whole.verdict().problems, Vec::<String>::new());
+    }
+    let whole = Whole::new();
+    whole.edit(2, |record| record.coverage.extend(["run.software", "host.t_ns"].map(measured)));
     assert_eq!(whole.verdict().problems, Vec::<String>::new());
 }
 

@@ -11,7 +11,6 @@ mod python;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -22,7 +21,8 @@ use super::variables;
 use crate::record::checks::{self, Container};
 use crate::record::mask::Mask;
 use crate::record::probe::process::TreeNow;
-use crate::trace::run::{Coverage, CoverageState, RunRecord};
+use crate::record::source::has_vanished;
+use crate::trace::run::{Coverage, CoverageState, RunRecord, SOFTWARE};
 
 /// When to look, after the run's start: imports take their time, and CUDA's libraries come with the first kernels.
 const LOOK_AT: [Duration; 6] = [
@@ -41,8 +41,6 @@ const MOST_PROCESSES: usize = 64;
 const MOST_PACKAGES: usize = 2000;
 /// Files that describe an environment are shorter.
 const LONGEST_TEXT: u64 = 1 << 20;
-/// Name of the ledger's line.
-const METRIC: &str = "run.software";
 
 /// A process as it is looked at. Paths are as it sees them, below its own root folder.
 #[derive(Clone, Debug)]
@@ -177,8 +175,7 @@ impl<'a> Loaded<'a> {
             match Process::look(&self.proc, *pid) {
                 Ok(process) => self.take(*pid, &process),
                 // Ended since the last walk.
-                Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH) => {
-                }
+                Err(error) if has_vanished(&error) => {}
                 Err(error) => self.refused = Some(error),
             }
         }
@@ -309,8 +306,17 @@ impl<'a> Loaded<'a> {
             None if self.looks == 0 => (CoverageState::Lost, "the run ended before the first look".to_owned()),
             None => (CoverageState::Measured, String::new()),
         };
-        Coverage { metric: METRIC.to_owned(), state, source: "/proc/PID/maps".to_owned(), reason }
+        line(state, reason)
     }
+
+    /// The ledger's line where there was no looking at all.
+    pub fn lost(reason: &str) -> Coverage {
+        line(CoverageState::Lost, reason.to_owned())
+    }
+}
+
+fn line(state: CoverageState, reason: String) -> Coverage {
+    Coverage { metric: SOFTWARE.to_owned(), state, source: "/proc/PID/maps".to_owned(), reason }
 }
 
 #[cfg(test)]
@@ -345,7 +351,7 @@ mod tests {
         let mut loaded = Loaded::new(Path::new("/no/such/proc"), &mask);
         loaded.look(&[1, 2, 3]);
         loaded.write(&mut record);
-        let line = record.coverage.iter().find(|line| line.metric == METRIC).unwrap();
+        let line = record.coverage.iter().find(|line| line.metric == SOFTWARE).unwrap();
         assert_eq!(line.state, CoverageState::Lost);
         assert!(record.libraries.is_empty() && record.software.is_empty());
     }

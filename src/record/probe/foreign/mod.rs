@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use super::BUDGET;
 use super::kernel::{self, KernelUnits, Usage};
 use super::process::TreeNow;
 use crate::record::clock::{RunClock, boottime_ns, monotonic_ns, thread_cpu_ns};
 use crate::record::mask::Mask;
 use crate::trace::Journal;
 use crate::trace::run::{Coverage, CoverageState};
+use crate::trace::table::Table;
 use crate::trace::tables::Foreign;
 
-/// Share of one core that looking may take.
-const BUDGET: f64 = 0.005;
 /// Looked at this often where the budget allows.
 const EVERY: Duration = Duration::from_secs(5);
 /// A program is told of from when it used this share of one core between two looks.
@@ -222,7 +222,12 @@ impl ForeignProbe {
             Some(error) => (CoverageState::Lost, error.to_string()),
             None => (CoverageState::Measured, self.limits_of_view()),
         };
-        Coverage { metric: "foreign".to_owned(), state, source: "/proc/PID/stat".to_owned(), reason }
+        line(state, reason)
+    }
+
+    /// The ledger's line where there was no looking at all.
+    pub fn lost(reason: &str) -> Vec<Coverage> {
+        vec![line(CoverageState::Lost, reason.to_owned())]
     }
 
     fn limits_of_view(&self) -> String {
@@ -244,6 +249,10 @@ fn is_busy(used_ns: i64, period_ns: Option<i64>) -> bool {
 
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn line(state: CoverageState, reason: String) -> Coverage {
+    Coverage { metric: Foreign::NAME.to_owned(), state, source: "/proc/PID/stat".to_owned(), reason }
 }
 
 #[cfg(test)]

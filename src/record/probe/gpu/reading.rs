@@ -23,6 +23,8 @@ const MOST_MILLIWATTS: u64 = 100_000_000;
 const MOST_CELSIUS: u64 = 200;
 const MOST_MEGAHERTZ: u64 = 100_000;
 const MOST_LANES: u64 = 64;
+/// The newest that is specified is 7.
+const MOST_PCIE_GENERATIONS: u64 = 15;
 const MOST_PERCENT: u64 = 100;
 const MOST_COUNTED: u64 = i64::MAX as u64;
 
@@ -78,7 +80,8 @@ pub(super) const STEPS: &[Step] = &[
         reading.row.throttle_reasons = reading.gauge("throttle_reasons", throttle_bits(device), MOST_COUNTED);
     },
     |_, reading, device| {
-        reading.row.pcie_generation = reading.gauge("pcie_generation", device.current_pcie_link_gen(), MOST_LANES);
+        let generation = device.current_pcie_link_gen();
+        reading.row.pcie_generation = reading.gauge("pcie_generation", generation, MOST_PCIE_GENERATIONS);
         reading.row.pcie_width = reading.gauge("pcie_width", device.current_pcie_link_width(), MOST_LANES);
     },
     |_, reading, device| {

@@ -1,7 +1,8 @@
 //! What became of the readings of processes.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
+use crate::record::probe::kernel::Status;
 use crate::record::source::{UNREAD, standing};
 use crate::trace::run::{Coverage, CoverageState};
 
@@ -18,6 +19,8 @@ pub(super) struct Ledger {
     pub(super) faults: Tally,
     pub(super) memory: Tally,
     pub(super) peaks: Tally,
+    pub(super) swap: Tally,
+    pub(super) switches: Tally,
     pub(super) io: Tally,
     pub(super) open_files: Tally,
 }
@@ -52,6 +55,23 @@ impl Tally {
 }
 
 impl Ledger {
+    /// Counts one reading of /proc/PID/status: a process that has just ended has no memory to tell of, and some kernels
+    /// leave lines out.
+    pub(super) fn status(&mut self, status: &io::Result<Status>, has_memory: bool, slow: bool) {
+        let told = |line: &str, value: fn(&Status) -> Option<i64>| match status {
+            Ok(status) => value(status)
+                .ok_or_else(|| io::Error::new(ErrorKind::Unsupported, format!("/proc/PID/status has no line {line}"))),
+            Err(error) => Err(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)),
+        };
+        if has_memory {
+            self.peaks.count(told("VmHWM", |status| status.rss_peak_bytes));
+            self.swap.count(told("VmSwap", |status| status.swap_bytes));
+        }
+        if slow {
+            self.switches.count(told("voluntary_ctxt_switches", |status| status.context_switches));
+        }
+    }
+
     /// The lines for `process` and `process_sample`; `summed_up` tells whether there were more than have rows of their own.
     pub(super) fn coverage(&self, summed_up: bool) -> Vec<Coverage> {
         let note = |mut line: Coverage, note: &str| {
@@ -63,17 +83,14 @@ impl Ledger {
         let sample = |tally: &Tally, column: &str, file: &str| {
             tally.coverage(&format!("process_sample.{column}"), &format!("/proc/PID/{file}"))
         };
-        let peaks = || sample(&self.peaks, "rss_peak_bytes", "status");
         vec![
             note(self.walk.coverage("process", "/proc"), if summed_up { SUMMED_UP } else { "" }),
             self.cpu.coverage("process_sample.cpu_ns", "process CPU clock"),
             sample(&self.memory, "memory", "statm"),
-            note(peaks(), PEAKS),
-            Coverage { metric: "process_sample.swap_bytes".to_owned(), ..peaks() },
-            note(
-                Coverage { metric: "process_sample.context_switches".to_owned(), ..peaks() },
-                "of each process's first thread",
-            ),
+            note(sample(&self.peaks, "rss_peak_bytes", "status"), PEAKS),
+            sample(&self.swap, "swap_bytes", "status"),
+            note(sample(&self.switches, "context_switches", "status"), "of each process's first thread"),
+            sample(&self.faults, "threads", "stat"),
             sample(&self.faults, "page_faults", "stat"),
             sample(&self.io, "io", "io"),
             sample(&self.open_files, "open_files", "fd"),

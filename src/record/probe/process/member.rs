@@ -1,10 +1,8 @@
 //! One process of the tree: who it is and what can be read of it.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 
-use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
@@ -12,6 +10,7 @@ use super::files::{Files, OwnTraffic};
 use super::ledger::Ledger;
 use crate::record::clock::nanoseconds;
 use crate::record::probe::kernel::{self, Identity, Traffic};
+use crate::record::source::has_vanished;
 use crate::trace::tables::ProcessSample;
 
 /// Time between readings of what moves little, and the longest silence of a process in which nothing moves: a reader can
@@ -102,27 +101,6 @@ pub(super) fn counters(sample: &mut ProcessSample) -> [&mut Option<i64>; 6] {
         &mut sample.major_faults,
         &mut sample.context_switches,
     ]
-}
-
-/// Who is under a pid; `None` where nobody is.
-///
-/// # Errors
-/// The process may be there, but cannot be looked at.
-pub(super) fn identity(proc: &Path, pid: i32) -> io::Result<Option<Identity>> {
-    // A name may be any bytes.
-    match fs::read(proc.join(pid.to_string()).join("stat")) {
-        Ok(text) => match kernel::identity(&String::from_utf8_lossy(&text)) {
-            Some(identity) => Ok(Some(identity)),
-            None => Err(io::Error::new(ErrorKind::InvalidData, "/proc/PID/stat is not in the form that was expected")),
-        },
-        Err(error) if has_vanished(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Opening the file of a process that has ended fails in one way, reading one that was open in another.
-fn has_vanished(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
 impl Member {
@@ -299,7 +277,8 @@ impl Member {
     fn fill(&mut self, sample: &mut ProcessSample, found: Found, page_bytes: i64, slow: bool, ledger: &mut Ledger) {
         sample.cpu_ns = ledger.cpu.count(found.cpu_ns);
         // A process that has just ended has no pages, which is not 0 bytes.
-        if let Some((virtual_pages @ 1.., resident_pages)) = ledger.memory.count(found.pages) {
+        let pages = if let Ok((0, _)) = found.pages { None } else { ledger.memory.count(found.pages) };
+        if let Some((virtual_pages, resident_pages)) = pages {
             sample.virtual_bytes = Some(virtual_pages * page_bytes);
             sample.rss_bytes = Some(resident_pages * page_bytes);
         }
@@ -308,7 +287,8 @@ impl Member {
         match found.status {
             None => (sample.rss_peak_bytes, sample.swap_bytes) = (self.last.rss_peak_bytes, self.last.swap_bytes),
             Some(status) => {
-                let status = ledger.peaks.count(status).unwrap_or_default();
+                ledger.status(&status, pages.is_some(), slow);
+                let status = status.unwrap_or_default();
                 (sample.rss_peak_bytes, sample.swap_bytes) = (status.rss_peak_bytes, status.swap_bytes);
                 sample.context_switches = status.context_switches.filter(|_| slow);
             }

@@ -23,6 +23,7 @@ use self::ledger::Ledger;
 use self::member::{Member, Reading, SLOW_NS};
 use self::others::{OWN_AT_ONCE, OWN_IN_ALL, Others};
 use self::walk::Newest;
+use super::identity::who_is;
 use super::kernel::KernelUnits;
 use crate::record::clock::{RunClock, boottime_ns, monotonic_ns};
 use crate::record::ended::Earlier;
@@ -103,7 +104,7 @@ impl ProcessProbe {
 
     fn begin_with_root(&mut self) {
         let pid = self.root_pid;
-        let identity = member::identity(&self.proc, pid);
+        let identity = who_is(&self.proc, pid);
         let Some(identity) = self.ledger.walk.count(identity).flatten() else { return };
         self.root_start_ticks = identity.start_ticks;
         self.admit(pid, &identity, 0);

@@ -6,8 +6,9 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::ProcessProbe;
-use super::member::{self, Member, SLOW_NS, counters};
+use super::member::{Member, SLOW_NS, counters};
 use super::others::{self, OWN_AT_ONCE, Others};
+use crate::record::probe::identity::who_is;
 use crate::record::probe::kernel::{self, Identity};
 use crate::record::source::Source;
 use crate::trace::Journal;
@@ -137,7 +138,7 @@ impl ProcessProbe {
             if self.alive.contains_key(pid) || self.strangers.contains(pid) || *pid == self.recorder_pid {
                 continue;
             }
-            match member::identity(&self.proc, *pid) {
+            match who_is(&self.proc, *pid) {
                 Ok(identity) => unknown.extend(identity.map(|identity| (*pid, identity))),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     self.strangers.insert(*pid);
@@ -175,7 +176,7 @@ impl ProcessProbe {
 
     /// Admits an ended child of the recorder that no walk has seen: what it used is still to be had.
     pub(super) fn admit_ended(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
-        match member::identity(&self.proc, pid) {
+        match who_is(&self.proc, pid) {
             Ok(Some(identity)) if self.is_ours(pid, &identity) => self.admit_and_write(pid, &identity, t_ns, journal),
             Ok(_) => {}
             Err(error) => {
