@@ -1,5 +1,6 @@
 //! The workload's root process: started stopped, watched, ended with all that it left behind, and waited for.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -93,6 +94,18 @@ pub struct Child {
     pub stderr: Option<File>,
     /// Of those that are pseudo-terminals.
     windows: Vec<Window>,
+    /// It stands still, and nobody else will ever let it run: it ends with this value.
+    stands_still: Cell<bool>,
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.stands_still.get() {
+            // Where it cannot be ended nothing more can be done.
+            let _ = kill(self.pid, Signal::SIGKILL);
+            let _ = waitpid(self.pid, None);
+        }
+    }
 }
 
 impl Child {
@@ -112,27 +125,33 @@ impl Child {
         // With it go our own copies of the ends that the child writes to: else they would never end.
         drop(command);
         let pid = Pid::from_raw(i32::try_from(child.id()).context("the process id is out of range")?);
+        let started = Self {
+            pid,
+            earlier,
+            stdout: Some(stdout.stream),
+            stderr: Some(stderr.stream),
+            windows: stdout.window.into_iter().chain(stderr.window).collect(),
+            stands_still: Cell::new(true),
+        };
         match waitpid(pid, Some(WaitPidFlag::WUNTRACED)).context("cannot wait for the started process")? {
-            WaitStatus::Stopped(..) => Ok(Self {
-                pid,
-                earlier,
-                stdout: Some(stdout.stream),
-                stderr: Some(stderr.stream),
-                windows: stdout.window.into_iter().chain(stderr.window).collect(),
-            }),
-            status => Err(anyhow!(
-                "{} ended before it began ({status:?}); start it by hand to see why",
-                spec.program.display()
-            )),
+            WaitStatus::Stopped(..) => Ok(started),
+            status => {
+                // It was waited for: its pid may be another's by now.
+                started.stands_still.set(false);
+                let program = spec.program.display();
+                Err(anyhow!("{program} ended before it began ({status:?}); start it by hand to see why"))
+            }
         }
     }
 
-    /// Lets the stopped process run.
+    /// Lets the stopped process run. One that is never let run is ended when this value goes.
     ///
     /// # Errors
     /// The signal could not be sent.
     pub fn resume(&self) -> Result<()> {
-        kill(self.pid, Signal::SIGCONT).context("cannot start the stopped process")
+        kill(self.pid, Signal::SIGCONT).context("cannot start the stopped process")?;
+        self.stands_still.set(false);
+        Ok(())
     }
 
     /// Gives the command's pseudo-terminals the size of our terminal, and tells the command of it: only a terminal's own
@@ -193,5 +212,33 @@ mod tests {
         assert_eq!(resolve(file.to_str().unwrap()).unwrap_err().exit_code, 126);
         assert_eq!(resolve(folder.path().to_str().unwrap()).unwrap_err().exit_code, 126);
         assert!(resolve("sh").unwrap().is_absolute());
+    }
+
+    fn standing(pid: Pid) -> Child {
+        let stands_still = Cell::new(true);
+        Child { pid, earlier: Earlier::default(), stdout: None, stderr: None, windows: Vec::new(), stands_still }
+    }
+
+    #[test]
+    fn a_child_that_is_never_let_run_is_ended_and_waited_for() {
+        // A stand-in for the shim: it stops itself.
+        let process = Command::new("sh").args(["-c", "kill -STOP $$"]).spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(process.id()).unwrap());
+        assert!(matches!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)), Ok(WaitStatus::Stopped(..))));
+        let child = standing(pid);
+        drop(child);
+        assert_eq!(waitpid(pid, None), Err(nix::errno::Errno::ECHILD), "it was waited for already");
+    }
+
+    #[test]
+    fn a_child_that_runs_outlives_the_value() {
+        let mut process = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(process.id()).unwrap());
+        let child = standing(pid);
+        child.resume().unwrap();
+        drop(child);
+        assert!(process.try_wait().unwrap().is_none(), "it has ended");
+        process.kill().unwrap();
+        process.wait().unwrap();
     }
 }

@@ -8,7 +8,8 @@ use nix::libc;
 use nix::unistd::Pid;
 
 use super::cost::Used;
-use super::probe::kernel::{self, Identity};
+use super::probe::identity::who_is;
+use super::probe::kernel::Identity;
 use crate::trace::run::Outcome;
 
 /// What the kernel says of our children: the root process, and orphans of its tree that were handed to us.
@@ -77,10 +78,7 @@ fn children(proc: &Path, parent: i32) -> impl Iterator<Item = (i32, Identity)> {
     let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let proc = proc.to_owned();
-    let identified = pids.filter_map(move |pid| {
-        let text = std::fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
-        Some((pid, kernel::identity(&String::from_utf8_lossy(&text))?))
-    });
+    let identified = pids.filter_map(move |pid| Some((pid, who_is(&proc, pid).ok()??)));
     identified.filter(move |(_, identity)| identity.parent_pid == parent)
 }
 

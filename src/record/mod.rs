@@ -28,4 +28,5 @@ pub mod signals;
 pub mod source;
 pub mod steps;
 pub mod stop;
+pub mod threads;
 pub mod watch;

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::child::Child;
 use super::clock;
 use super::progress::Progress;
 use super::steps::progress::ProgressReader;
+use super::threads;
 
 mod keep;
 mod pty;
@@ -49,20 +51,23 @@ pub struct Remains {
 
 impl Streams {
     /// Passes both streams of the child on to our own. `reader` gives each a reader of progress, or none.
+    ///
+    /// # Errors
+    /// There is no thread to be had for it: a command that nobody listens to would stand still before long.
     pub fn pass_on(
         child: &mut Child,
         progress: &Progress,
         kept: Option<Kept>,
         reader: impl Fn() -> Option<ProgressReader>,
-    ) -> Self {
+    ) -> Result<Self> {
         let (sender, ended) = std::sync::mpsc::channel();
         let mut streams = Self { tail: Arc::default(), kept: kept.map(Arc::new), ended, count: 0 };
         for (stream, ours) in [(child.stdout.take(), Ours::Stdout), (child.stderr.take(), Ours::Stderr)] {
             if let Some(stream) = stream {
-                streams.start(stream, ours, progress.clone(), reader(), sender.clone());
+                streams.start(stream, ours, progress.clone(), reader(), sender.clone())?;
             }
         }
-        streams
+        Ok(streams)
     }
 
     fn start(
@@ -72,13 +77,13 @@ impl Streams {
         progress: Progress,
         reader: Option<ProgressReader>,
         ended: Sender<()>,
-    ) {
+    ) -> Result<()> {
         let mut passed_on = ours.duplicate();
         let mut listener =
             Listener { tail: Arc::clone(&self.tail), begun: Line::default(), kept: self.kept.clone(), reader };
         let on_terminal = ours.is_terminal();
         self.count += 1;
-        std::thread::spawn(move || {
+        let listen = move || {
             copy(stream, |output| {
                 let t_ns = clock::monotonic_ns();
                 progress.beside(on_terminal, output, || pass_on(passed_on.as_mut(), output));
@@ -87,7 +92,9 @@ impl Streams {
             listener.end();
             // Nobody listens any more when the grace is over.
             let _ = ended.send(());
-        });
+        };
+        threads::start("output", listen).context("cannot pass the command's output on")?;
+        Ok(())
     }
 
     /// Waits until both streams have ended, though not for long, and returns what is left of them.

@@ -25,6 +25,7 @@ use super::progress::Progress;
 use super::signals::Signals;
 use super::steps::{self, StepsReader};
 use super::stop::Stop;
+use super::threads::Helper;
 use super::watch::{Outlets, Span, Watch};
 use crate::trace::finish;
 use crate::trace::journal::Journal;
@@ -79,7 +80,7 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
 
     let used_before = Used::so_far();
     let mut child = Child::start_stopped(&spec)?;
-    let streams = Streams::pass_on(&mut child, desk.progress, kept, || steps.output_reader());
+    let streams = Streams::pass_on(&mut child, desk.progress, kept, || steps.output_reader())?;
     let span = measure(&child, &journal, &mut steps, record, desk, follow)?;
     let output = streams.close();
     if let Some(failure) = child::execution_failure(&spec.failure) {
@@ -129,25 +130,29 @@ fn measure(
     let total_bytes = record.limits.memory_total_bytes;
     let foreign = ForeignProbe::new(Path::new(PROC), watch.clock(), desk.mask.clone(), total_bytes, units);
     let loaded = Loaded::new(Path::new(PROC), desk.mask);
-    let (span, coverage, memory_cpu_ns, loaded) = std::thread::scope(|scope| {
-        let memory = scope.spawn(|| memory.run(&inbox, journal));
-        let foreign = scope.spawn(|| foreign.run(&tree, journal, |time| stop.wait(time)));
-        let sync = scope.spawn(|| journal.sync_until(|time| stop.wait(time)));
-        let loaded = scope.spawn(|| loaded.watch(&tree, |time| stop.wait(time)));
+    let (span, coverage, memory_cpu_ns, loaded, unsynced) = std::thread::scope(|scope| {
+        let memory = Helper::start(scope, "memory", || memory.run(&inbox, journal));
+        let foreign = Helper::start(scope, "foreign", || foreign.run(&tree, journal, |time| stop.wait(time)));
+        let sync = Helper::start(scope, "sync", || journal.sync_until(|time| stop.wait(time)));
+        let loaded = Helper::start(scope, "loaded", || loaded.watch(&tree, |time| stop.wait(time)));
         let stopping = AskOnDrop(&stop, &inbox);
         let span = watch.until_the_end(record);
         drop(stopping);
-        let (mut coverage, memory_cpu_ns) =
-            memory.join().map_or_else(|_| (Vec::new(), None), |(coverage, cpu_ns)| (coverage, Some(cpu_ns)));
-        coverage.extend(foreign.join().unwrap_or_default());
+        let (mut coverage, memory_cpu_ns) = memory
+            .join()
+            .map_or_else(|why| (MemoryProbe::lost(&why), None), |(coverage, cpu_ns)| (coverage, Some(cpu_ns)));
+        coverage.extend(foreign.join().unwrap_or_else(|why| ForeignProbe::lost(&why)));
         // A journal that cannot be synced shows in its own failure, or at the end when Parquet is written.
-        let _ = sync.join();
-        (span, coverage, memory_cpu_ns, loaded.join())
+        let unsynced = sync.join().err();
+        (span, coverage, memory_cpu_ns, loaded.join(), unsynced)
     });
     record.coverage.extend(coverage);
     record.recorder.memory_probe_cpu_ns = memory_cpu_ns;
-    if let Ok(loaded) = loaded {
-        loaded.write(record);
+    let sentence = |why| format!("the journal was not kept on disk while the run went on: {why}");
+    record.events.extend(unsynced.map(sentence));
+    match loaded {
+        Ok(loaded) => loaded.write(record),
+        Err(why) => record.coverage.push(Loaded::lost(&why)),
     }
     Ok(span)
 }

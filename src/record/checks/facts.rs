@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use super::jupyter::Jupyter;
@@ -17,6 +16,7 @@ use crate::record::plan::shipped;
 use crate::record::probe::gpu::driver::Driver;
 use crate::record::probe::gpu::glance::{Glance, glance};
 use crate::record::run::PROC;
+use crate::record::threads;
 use crate::trace::run::Limits;
 
 /// How long the driver may take to tell the state of all GPUs.
@@ -123,7 +123,7 @@ impl DriverSaid {
         let (version, cuda_version) = (driver.version.clone(), driver.cuda_version.clone());
         let (sender, told) = mpsc::channel();
         // A driver that hangs must not keep the recorder: the state of its GPUs stays unknown.
-        thread::spawn(move || drop(sender.send(glance(&driver))));
+        let _ = threads::start("driver", move || drop(sender.send(glance(&driver))));
         Self { version, cuda_version, gpus: told.recv_timeout(PATIENCE).unwrap_or_default() }
     }
 }

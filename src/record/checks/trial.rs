@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use crate::record::child;
+use crate::record::threads;
 
 /// Loading CUDA's libraries from a cold disk and waking the GPUs takes tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -120,7 +121,8 @@ fn answer(mut command: Command, patience: Duration) -> Trial {
 /// Reads a stream to its end on a thread of its own: a full pipe would stop the program.
 fn listen(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
+    // Where no thread is to be had nothing is heard.
+    let _ = threads::start("trial", move || {
         let mut bytes = Vec::new();
         // What was read before an error still counts.
         let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));

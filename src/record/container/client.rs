@@ -4,6 +4,8 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::record::threads;
+
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What calls the client: `docker`, or `sudo docker --context x`.
@@ -31,10 +33,15 @@ impl Client {
         let mut child = command.spawn().ok()?;
         let mut stdout = child.stdout.take()?;
         // Read beside the waiting: a full pipe would hold the client up, and one that hangs must not hold us up.
-        let answer = std::thread::spawn(move || {
+        let read = move || {
             let mut bytes = Vec::new();
             stdout.read_to_end(&mut bytes).map(|_| bytes)
-        });
+        };
+        let Ok(answer) = threads::start("client", read) else {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        };
         let begun = Instant::now();
         let status = loop {
             match child.try_wait() {
