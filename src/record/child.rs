@@ -222,12 +222,13 @@ mod tests {
     #[test]
     fn a_child_that_is_never_let_run_is_ended_and_waited_for() {
         // A stand-in for the shim: it stops itself.
-        let process = Command::new("sh").args(["-c", "kill -STOP $$"]).spawn().unwrap();
+        let mut process = Command::new("sh").args(["-c", "kill -STOP $$"]).spawn().unwrap();
         let pid = Pid::from_raw(i32::try_from(process.id()).unwrap());
         assert!(matches!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)), Ok(WaitStatus::Stopped(..))));
         let child = standing(pid);
         drop(child);
-        assert_eq!(waitpid(pid, None), Err(nix::errno::Errno::ECHILD), "it was waited for already");
+        let error = process.wait().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(nix::libc::ECHILD), "it was not waited for");
     }
 
     #[test]

@@ -320,6 +320,15 @@ tables! {
     }
 }
 
+/// Columns that the ledger names together though their names do not begin alike.
+pub const GROUPS: &[(&str, &[&str])] = &[
+    ("cgroup.throttling", &["throttled_ns", "throttled_periods", "periods"]),
+    ("cgroup.io", &["read_bytes", "written_bytes"]),
+    ("process_sample.memory", &["rss_bytes", "virtual_bytes"]),
+    ("process_sample.page_faults", &["minor_faults", "major_faults"]),
+    ("process_sample.io", &["read_bytes", "written_bytes"]),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,12 +357,3 @@ mod tests {
         }
     }
 }
-
-/// Columns that the ledger names together though their names do not begin alike.
-pub const GROUPS: &[(&str, &[&str])] = &[
-    ("cgroup.throttling", &["throttled_ns", "throttled_periods", "periods"]),
-    ("cgroup.io", &["read_bytes", "written_bytes"]),
-    ("process_sample.memory", &["rss_bytes", "virtual_bytes"]),
-    ("process_sample.page_faults", &["minor_faults", "major_faults"]),
-    ("process_sample.io", &["read_bytes", "written_bytes"]),
-];
