@@ -1,8 +1,9 @@
 //! What the group that the run is accounted in has used: CPU time, throttling, memory, threads, I/O.
 
-use std::path::Path;
+mod files;
 
-use super::kernel::{self, Traffic};
+use files::{File, PIDS, Told, cpu_files, io_files, memory_files, throttling_files};
+
 use crate::record::cgroup::accounting::{Accounted, Accounting, Version};
 use crate::record::source::{Counter, Source};
 use crate::trace::Journal;
@@ -31,25 +32,6 @@ struct Reader {
     /// For the ledger: whose group and which file, but no path, for paths of groups name users.
     name: String,
     note: String,
-}
-
-/// What the files tell at one moment, as they tell it.
-#[derive(Default)]
-struct Told {
-    cpu_ns: Option<i64>,
-    cpu_user_ns: Option<i64>,
-    cpu_system_ns: Option<i64>,
-    throttled_ns: Option<i64>,
-    throttled_periods: Option<i64>,
-    periods: Option<i64>,
-    memory_bytes: Option<i64>,
-    inactive_file_bytes: Option<i64>,
-    memory_peak_bytes: Option<i64>,
-    swap_bytes: Option<i64>,
-    threads: Option<i64>,
-    oom_kills: Option<i64>,
-    read_bytes: Option<i64>,
-    written_bytes: Option<i64>,
 }
 
 #[derive(Default)]
@@ -263,170 +245,6 @@ impl Reader {
         }
         coverage
     }
-}
-
-/// A file of a group, the columns that it tells, and how.
-struct File {
-    name: &'static str,
-    columns: &'static [&'static str],
-    fill: fn(&str, &mut Told) -> Option<()>,
-}
-
-const fn file(name: &'static str, columns: &'static [&'static str], fill: fn(&str, &mut Told) -> Option<()>) -> File {
-    File { name, columns, fill }
-}
-
-static PIDS: [File; 1] = [file("pids.current", &["cgroup.threads"], |text, told| {
-    told.threads = kernel::number(text);
-    told.threads.map(|_| ())
-})];
-
-fn cpu_files(version: Version) -> &'static [File] {
-    static V1: [File; 3] = [
-        file("cpuacct.usage", &["cgroup.cpu"], |text, told| {
-            told.cpu_ns = kernel::number(text);
-            told.cpu_ns.map(|_| ())
-        }),
-        file("cpuacct.usage_user", &["cgroup.cpu_user_ns"], |text, told| {
-            told.cpu_user_ns = kernel::number(text);
-            told.cpu_user_ns.map(|_| ())
-        }),
-        file("cpuacct.usage_sys", &["cgroup.cpu_system_ns"], |text, told| {
-            told.cpu_system_ns = kernel::number(text);
-            told.cpu_system_ns.map(|_| ())
-        }),
-    ];
-    static V2: [File; 1] = [file("cpu.stat", &["cgroup.cpu"], |text, told| {
-        let nanoseconds = |key| kernel::flat_value(text, key).map(|microseconds| microseconds * 1000);
-        told.cpu_ns = nanoseconds("usage_usec");
-        told.cpu_user_ns = nanoseconds("user_usec");
-        told.cpu_system_ns = nanoseconds("system_usec");
-        told.cpu_ns.map(|_| ())
-    })];
-    match version {
-        Version::V1 => &V1,
-        Version::V2 => &V2,
-    }
-}
-
-fn throttling_files(version: Version) -> &'static [File] {
-    fn fill(text: &str, told: &mut Told, key: &str, unit_ns: i64) -> Option<()> {
-        told.throttled_ns = kernel::flat_value(text, key).map(|time| time * unit_ns);
-        told.throttled_periods = kernel::flat_value(text, "nr_throttled");
-        told.periods = kernel::flat_value(text, "nr_periods");
-        told.throttled_ns.map(|_| ())
-    }
-    static V1: [File; 1] =
-        [file("cpu.stat", &["cgroup.throttling"], |text, told| fill(text, told, "throttled_time", 1))];
-    static V2: [File; 1] =
-        [file("cpu.stat", &["cgroup.throttling"], |text, told| fill(text, told, "throttled_usec", 1000))];
-    match version {
-        Version::V1 => &V1,
-        Version::V2 => &V2,
-    }
-}
-
-fn memory_files(version: Version) -> &'static [File] {
-    fn used(text: &str, told: &mut Told) -> Option<()> {
-        told.memory_bytes = kernel::number(text);
-        told.memory_bytes.map(|_| ())
-    }
-    fn peak(text: &str, told: &mut Told) -> Option<()> {
-        told.memory_peak_bytes = kernel::number(text);
-        told.memory_peak_bytes.map(|_| ())
-    }
-    fn kills(text: &str, told: &mut Told) -> Option<()> {
-        told.oom_kills = kernel::flat_value(text, "oom_kill");
-        told.oom_kills.map(|_| ())
-    }
-    static V1: [File; 4] = [
-        file("memory.usage_in_bytes", &["cgroup.memory"], used),
-        file("memory.max_usage_in_bytes", &["cgroup.memory_peak_bytes"], peak),
-        file("memory.stat", &["cgroup.working_set_bytes", "cgroup.swap_bytes"], |text, told| {
-            told.inactive_file_bytes = kernel::flat_value(text, "total_inactive_file");
-            told.swap_bytes = kernel::flat_value(text, "total_swap");
-            told.inactive_file_bytes.map(|_| ())
-        }),
-        file("memory.oom_control", &["cgroup.oom_kills"], kills),
-    ];
-    static V2: [File; 5] = [
-        file("memory.current", &["cgroup.memory"], used),
-        file("memory.peak", &["cgroup.memory_peak_bytes"], peak),
-        file("memory.stat", &["cgroup.working_set_bytes"], |text, told| {
-            told.inactive_file_bytes = kernel::flat_value(text, "inactive_file");
-            told.inactive_file_bytes.map(|_| ())
-        }),
-        file("memory.swap.current", &["cgroup.swap_bytes"], |text, told| {
-            told.swap_bytes = kernel::number(text);
-            told.swap_bytes.map(|_| ())
-        }),
-        file("memory.events", &["cgroup.oom_kills"], kills),
-    ];
-    match version {
-        Version::V1 => &V1,
-        Version::V2 => &V2,
-    }
-}
-
-fn io_files(version: Version) -> &'static [File] {
-    fn fill(told: &mut Told, traffic: Option<Traffic>) -> Option<()> {
-        told.read_bytes = Some(traffic?.inward);
-        told.written_bytes = Some(traffic?.outward);
-        Some(())
-    }
-    static V1: [File; 1] = [file("blkio.throttle.io_service_bytes", &["cgroup.io"], |text, told| {
-        fill(told, service_bytes(text, is_whole_device))
-    })];
-    static V2: [File; 1] = [file("io.stat", &["cgroup.io"], |text, told| fill(told, io_stat(text, is_whole_device)))];
-    match version {
-        Version::V1 => &V1,
-        Version::V2 => &V2,
-    }
-}
-
-/// Sums io.stat over devices: `8:0 rbytes=1 wbytes=2 rios=…`. A group that has done no I/O has no lines.
-fn io_stat(text: &str, counts: fn(&str) -> bool) -> Option<Traffic> {
-    let mut sum = Traffic::default();
-    for line in text.lines() {
-        let mut words = line.split_ascii_whitespace();
-        if !counts(words.next()?) {
-            continue;
-        }
-        for word in words {
-            match word.split_once('=')? {
-                ("rbytes", bytes) => sum.inward += bytes.parse::<i64>().ok()?,
-                ("wbytes", bytes) => sum.outward += bytes.parse::<i64>().ok()?,
-                _ => {}
-            }
-        }
-    }
-    Some(sum)
-}
-
-/// Sums blkio.throttle.io_service_bytes over devices: `8:0 Read 1`. No line of a device is no zero: the kernel counts
-/// here only for devices whose throttling it has set up.
-fn service_bytes(text: &str, counts: fn(&str) -> bool) -> Option<Traffic> {
-    let mut sum = None;
-    for line in text.lines() {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [device, kind, bytes] = words[..] else { continue };
-        if counts(device) {
-            let sum = sum.get_or_insert_with(Traffic::default);
-            match kind {
-                "Read" => sum.inward += bytes.parse::<i64>().ok()?,
-                "Write" => sum.outward += bytes.parse::<i64>().ok()?,
-                _ => {}
-            }
-        }
-    }
-    sum
-}
-
-/// What goes through a mapped, RAID or loop device is counted again on the disk beneath it.
-fn is_whole_device(number: &str) -> bool {
-    let name = std::fs::read_link(Path::new("/sys/dev/block").join(number)).ok();
-    let name = name.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    name.is_none_or(|name| !["loop", "ram", "zram", "dm-", "md"].iter().any(|prefix| name.starts_with(prefix)))
 }
 
 #[cfg(test)]

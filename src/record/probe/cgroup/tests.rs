@@ -142,13 +142,3 @@ fn what_a_group_lacks_is_unsupported_and_the_ledger_names_no_path() {
     let nowhere = CgroupProbe::new(Accounting::default());
     assert_eq!(nowhere.coverage().len(), 5);
 }
-
-#[test]
-fn without_a_line_of_a_device_version_one_tells_nothing_and_version_two_zero() {
-    assert_eq!(service_bytes("Total 0\n", |_| true), None);
-    assert_eq!(io_stat("", |_| true), Some(Traffic::default()));
-    assert_eq!(
-        io_stat("8:0 rbytes=1 wbytes=2\n253:0 rbytes=1 wbytes=2\n", |device| device == "8:0").unwrap().inward,
-        1
-    );
-}
