@@ -1,6 +1,9 @@
 //! Where things lie: slugs for names, and the paths below a folder of traces.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
 
 pub const ENVIRONMENT_FILE: &str = "environment.json";
 pub const RUNS_FILE: &str = "runs.parquet";
@@ -66,6 +69,29 @@ fn is_literal(word: &str) -> bool {
 /// FNV-1a, 32 bits: stable over releases and machines, which std's hashers do not promise.
 pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The folders `<key>=<value>` of a folder, as (value, path) in the order of their values.
+///
+/// # Errors
+/// The folder cannot be listed; it is named.
+pub fn partitions(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>> {
+    let failed = || format!("cannot list {}", folder.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(failed)? {
+        let path = entry.with_context(failed)?.path();
+        if let Some(value) = partition(&path, key).filter(|_| path.is_dir()) {
+            found.push((value, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The value of a folder `<key>=<value>`.
+pub(super) fn partition(path: &Path, key: &str) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    Some(name.strip_prefix(key)?.strip_prefix('=')?.to_owned())
 }
 
 #[cfg(test)]

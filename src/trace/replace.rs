@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::layout::{RUN_FILE, case_dir, slug};
+use super::layout::{RUN_FILE, case_dir, partitions, slug};
 use super::lock::Lock;
-use super::open::partitions;
 use super::run::RunRecord;
 use crate::files;
 

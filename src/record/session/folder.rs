@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use crate::files;
 use crate::record::finisher;
 use crate::record::plan::Case;
-use crate::trace::layout::{case_dir, environment_dir, node_dir};
+use crate::trace::layout::{case_dir, environment_dir, node_dir, partitions};
 use crate::trace::lock::Lock;
-use crate::trace::open::{Environment, Opened, open_environment_holding, partitions};
+use crate::trace::open::{Environment, Opened, open_environment_holding};
 use crate::trace::replace;
 use crate::trace::run::Outcome;
 

@@ -277,7 +277,7 @@ impl Session<'_> {
             left_children: false,
             keeps_identity: self.plan.keep_identity,
             output_tail: Vec::new(),
-            events: Vec::new(),
+            events: tree::told_by_variable().into_iter().collect(),
         }
     }
 }

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{Checked, Verdict};
 use crate::trace::environment::{environment_value, runs_frame};
-use crate::trace::layout::{ENVIRONMENT_FILE, RUNS_FILE};
-use crate::trace::open::{Environment, Run, partition, sort};
+use crate::trace::layout::{ENVIRONMENT_FILE, RUNS_FILE, partition};
+use crate::trace::open::{Environment, Run, sort};
 use crate::trace::unharmed::unharmed;
 
 const REMEDY: &str = "it is derived from the runs: remove it, and the next recording writes it anew";

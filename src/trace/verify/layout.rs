@@ -4,9 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use super::Verdict;
-use crate::trace::layout::{JOURNAL_FILE, WORKING_FILES, slug};
+use crate::trace::layout::{JOURNAL_FILE, WORKING_FILES, partition, partitions, slug};
 use crate::trace::lock::Lock;
-use crate::trace::open::{partition, partitions};
 use crate::trace::replace;
 use crate::trace::run::{REMEDY, RunRecord};
 use crate::trace::tables::SHAPES;
