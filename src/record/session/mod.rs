@@ -16,6 +16,7 @@ use folder::{Folder, Place};
 use ground::Ground;
 pub use ground::{Preview, preview};
 
+use super::cgroup::tree;
 use super::child::CannotStart;
 use super::clock;
 use super::fingerprint;
