@@ -44,22 +44,46 @@ pub fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
 /// 0.05 % (adjtime(3)).
 const WALL_SLACK_NS: i64 = 1_000_000_000;
 const WALL_SLEW: f64 = 0.001;
+/// A clock difference that is a suspended machine, not the time between two readings.
+const SUSPENDED_NS: i64 = 100_000_000;
 
-/// The wall clock beside the clock that nobody can set.
+/// All clocks at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct WallAnchor {
+pub struct Clocks {
     unix_ns: i64,
     /// Counts suspended time as the wall clock does.
     boottime_ns: i64,
+    /// Does not; nobody can set either.
+    monotonic_ns: i64,
 }
 
-impl WallAnchor {
+impl Clocks {
     pub fn now() -> Self {
-        Self { unix_ns: unix_ns(), boottime_ns: boottime_ns() }
+        Self { unix_ns: unix_ns(), boottime_ns: boottime_ns(), monotonic_ns: monotonic_ns() }
     }
 
-    /// By how much the wall clock was set between this anchor and a later one, if it was.
-    pub fn changed_ns(&self, later: &Self) -> Option<i64> {
+    /// Sentences about what has happened to the clocks since.
+    pub fn disturbances(&self) -> Vec<String> {
+        let now = Self::now();
+        let seconds = |ns: i64| ns as f64 / 1e9;
+        let suspended = self
+            .suspended_ns(&now)
+            .map(|ns| format!("the machine was suspended for {:.1} s during the run", seconds(ns)));
+        let changed = self.changed_ns(&now).map(|ns| {
+            let seconds = seconds(ns);
+            format!("the wall clock was changed by {seconds:+.1} s during the run; times of samples are not affected")
+        });
+        suspended.into_iter().chain(changed).collect()
+    }
+
+    /// How long the machine was suspended between this moment and a later one, if it was.
+    fn suspended_ns(&self, later: &Self) -> Option<i64> {
+        let slept = (later.boottime_ns - self.boottime_ns) - (later.monotonic_ns - self.monotonic_ns);
+        (slept > SUSPENDED_NS).then_some(slept)
+    }
+
+    /// By how much the wall clock was set between this moment and a later one, if it was.
+    fn changed_ns(&self, later: &Self) -> Option<i64> {
         let passed = later.boottime_ns - self.boottime_ns;
         let changed = later.unix_ns - self.unix_ns - passed;
         (changed.abs() > WALL_SLACK_NS + (passed as f64 * WALL_SLEW) as i64).then_some(changed)
@@ -130,17 +154,28 @@ mod tests {
     #[test]
     fn a_wall_clock_that_was_set_is_told_from_one_that_is_adjusted() {
         const SECOND: i64 = 1_000_000_000;
-        let changed = |wall_s: f64, passed_s: i64| {
-            let begun = WallAnchor { unix_ns: 1_700_000_000 * SECOND, boottime_ns: 50 * SECOND };
-            let unix_ns = begun.unix_ns + (wall_s * 1e9) as i64;
-            begun.changed_ns(&WallAnchor { unix_ns, boottime_ns: begun.boottime_ns + passed_s * SECOND })
+        let begun = Clocks { unix_ns: 1_700_000_000 * SECOND, boottime_ns: 50 * SECOND, monotonic_ns: 40 * SECOND };
+        let later = |wall_s: f64, passed_s: i64| Clocks {
+            unix_ns: begun.unix_ns + (wall_s * 1e9) as i64,
+            boottime_ns: begun.boottime_ns + passed_s * SECOND,
+            ..begun
         };
+        let changed = |wall_s, passed_s| begun.changed_ns(&later(wall_s, passed_s));
         assert_eq!(changed(3600.0, 60), Some(3540 * SECOND));
         assert_eq!(changed(-30.0, 60), Some(-90 * SECOND));
         assert_eq!(changed(60.4, 60), None);
         // A day, adjusted at the greatest rate.
         assert_eq!(changed(86_400.0 * 1.0005, 86_400), None);
-        assert_eq!(WallAnchor::now().changed_ns(&WallAnchor::now()), None);
+        assert_eq!(Clocks::now().disturbances(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_is_told_from_one_that_is_read_slowly() {
+        const SECOND: i64 = 1_000_000_000;
+        let begun = Clocks { unix_ns: 0, boottime_ns: 50 * SECOND, monotonic_ns: 40 * SECOND };
+        let slept =
+            |ns| begun.suspended_ns(&Clocks { boottime_ns: 60 * SECOND + ns, monotonic_ns: 50 * SECOND, ..begun });
+        assert_eq!((slept(0), slept(SECOND / 20), slept(5 * SECOND)), (None, None, Some(5 * SECOND)));
     }
 
     #[test]

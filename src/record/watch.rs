@@ -5,16 +5,14 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use nix::sys::signal::Signal;
-use nix::unistd::Pid;
 
 use super::cgroup::own::OwnGroup;
 use super::child::Child;
-use super::clock::{self, RunClock, Schedule, WallAnchor};
+use super::clock::{self, Clocks, RunClock, Schedule};
 use super::container::Follow;
 use super::cost::{self, Used};
 use super::ended::{self, Children};
-use super::oom::{self, Kills};
+use super::oom;
 use super::probe::cgroup::CgroupProbe;
 use super::probe::gpu::GpuProbe;
 use super::probe::host::HostProbe;
@@ -27,17 +25,15 @@ use super::steps::StepsReader;
 use crate::trace::journal::Journal;
 use crate::trace::run::{Outcome, RunRecord};
 
-/// Time that a process gets to end by itself after SIGTERM.
-const GRACE: Duration = Duration::from_secs(5);
-/// Time that processes get to end by themselves once the root has ended, as helpers of a runtime do.
-const LINGER: Duration = Duration::from_millis(300);
+mod ending;
+
+use ending::GRACE;
+
 /// Longest sleep: the journal is flushed and signals are looked at this often.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 /// Longest sleep while a container is looked for: it may live for moments.
 const LOOKING_WAIT: Duration = Duration::from_millis(20);
 const SHOW_EVERY: Duration = Duration::from_millis(200);
-/// A clock difference that is a suspended machine, not the time between two readings.
-const SUSPENDED_NS: i64 = 100_000_000;
 
 /// Watches one root process and its tree.
 pub struct Watch<'a> {
@@ -63,8 +59,7 @@ pub struct Watch<'a> {
     stop_asked: Option<Instant>,
     killed: Option<Instant>,
     cpu_at_start_ns: i64,
-    asleep_at_start_ns: i64,
-    wall_at_start: WallAnchor,
+    clocks_at_start: Clocks,
     /// What children used that are not of this run, but were waited for in it.
     strangers: Used,
     shown: (Instant, i64),
@@ -154,8 +149,7 @@ impl<'a> Watch<'a> {
             stop_asked: None,
             killed: None,
             cpu_at_start_ns: clock::process_cpu_ns(),
-            asleep_at_start_ns: asleep_ns(),
-            wall_at_start: WallAnchor::now(),
+            clocks_at_start: Clocks::now(),
             strangers: Used::default(),
             shown: (Instant::now(), 0),
         })
@@ -198,16 +192,7 @@ impl<'a> Watch<'a> {
         if let Some(follow) = self.follow.take() {
             follow.finish(self.desk.mask, record);
         }
-        let slept_ns = asleep_ns() - self.asleep_at_start_ns;
-        if slept_ns > SUSPENDED_NS {
-            record.events.push(format!("the machine was suspended for {:.1} s during the run", slept_ns as f64 / 1e9));
-        }
-        if let Some(changed_ns) = self.wall_at_start.changed_ns(&WallAnchor::now()) {
-            record.events.push(format!(
-                "the wall clock was changed by {:+.1} s during the run; times of samples are not affected",
-                changed_ns as f64 / 1e9
-            ));
-        }
+        record.events.extend(self.clocks_at_start.disturbances());
         record.cgroup = self.cgroup.accounting().scopes();
         record.coverage.extend(self.host.coverage());
         record.coverage.extend(self.cgroup.coverage());
@@ -218,29 +203,6 @@ impl<'a> Watch<'a> {
         record.events.extend(gpus.events);
         (record.cuda_devices, record.gpus_used) = (gpus.cuda_devices, gpus.used);
         span
-    }
-
-    /// Says so where the kernel killed for lack of memory during the run.
-    fn tell_oom_kills(&self, record: &mut RunRecord) {
-        let of_machine = oom::machine_kills(Path::new(PROC)).zip(self.oom_kills_before).map(|(now, then)| now - then);
-        if let Some(kills) = Kills::nearest(self.cgroup.oom_kills(), of_machine) {
-            let (outcome, sentence) = kills.judge(self.end_of_container(record.outcome));
-            if matches!(outcome, Outcome::OutOfMemory { .. }) {
-                record.outcome = outcome;
-            }
-            record.events.push(sentence);
-        }
-    }
-
-    /// A client ends as a shell would where its container was ended by SIGKILL.
-    fn end_of_container(&self, outcome: Outcome) -> Outcome {
-        const SIGKILL: i32 = Signal::SIGKILL as i32;
-        match outcome {
-            Outcome::Failed { exit_code } if self.follow.is_some() && exit_code == 128 + SIGKILL => {
-                Outcome::Killed { signal: SIGKILL }
-            }
-            other => other,
-        }
     }
 
     /// Waits for whatever comes first, and looks after the container, if there is one.
@@ -326,95 +288,6 @@ impl<'a> Watch<'a> {
             self.shown = (Instant::now(), tree.cpu_ns);
         }
     }
-
-    /// Ctrl-C, SIGTERM or the terminal's end: end the tree politely, at the second request or after the grace at once.
-    fn heed_stop_requests(&mut self) {
-        let requests = self.desk.signals.stop_requests();
-        if requests > 0 && self.stop_asked.is_none() {
-            self.stop_asked = Some(Instant::now());
-            self.signal_tree(Signal::SIGTERM);
-            self.desk.progress.say("Stopping: the run is ended and what was recorded is kept (again to kill at once)");
-        }
-        let impatient = requests > 1 || self.stop_asked.is_some_and(|asked| asked.elapsed() >= GRACE);
-        if impatient && self.killed.is_none() {
-            self.killed = Some(Instant::now());
-            self.signal_tree(Signal::SIGKILL);
-            if let Some(follow) = &mut self.follow {
-                follow.kill();
-            }
-        }
-    }
-
-    fn signal_tree(&mut self, signal: Signal) {
-        // A container's own processes are for its client to tell, and those of one that was there before are let live.
-        let members: Vec<Pid> =
-            self.processes.survivors(self.follow.is_none()).into_iter().map(|(pid, _)| pid).collect();
-        self.child.signal_all(signal, &members);
-        // Who stands still hears no request.
-        self.child.signal_all(Signal::SIGCONT, &members);
-    }
-
-    /// Ends what outlived the root, unless it is to be left; returns the names of those that did not end by themselves.
-    fn end_survivors(&mut self) -> Vec<String> {
-        if self.gone_within(LINGER) {
-            if let Some(follow) = self.follow.as_mut().filter(|follow| !follow.is_found()) {
-                follow.stop();
-            }
-            return Vec::new();
-        }
-        let with_group = self.follow.as_ref().is_none_or(|follow| !follow.is_attached());
-        let names = self.processes.survivors(with_group).into_iter().map(|(_, name)| name).collect();
-        if self.desk.leave_children {
-            return names;
-        }
-        self.signal_tree(Signal::SIGTERM);
-        if let Some(follow) = &mut self.follow {
-            follow.stop();
-        }
-        if !self.gone_within(GRACE) {
-            self.signal_tree(Signal::SIGKILL);
-            if let Some(follow) = &mut self.follow {
-                follow.kill();
-            }
-            // A process in uninterruptible sleep cannot be waited for without end.
-            self.gone_within(GRACE);
-        }
-        names
-    }
-
-    /// Whether no process is left in the groups that are to end with the run.
-    fn groups_are_empty(&self) -> bool {
-        let stays = |follow: &Follow| follow.is_attached() || follow.is_gone();
-        self.own_group.is_empty() && self.follow.as_ref().is_none_or(stays)
-    }
-
-    /// Waits until the kernel says that no process of the tree is left, or the user loses patience.
-    fn gone_within(&mut self, time: Duration) -> bool {
-        let (begun, requests) = (Instant::now(), self.desk.signals.stop_requests());
-        loop {
-            match ended::look() {
-                // The measured span is over: nothing more is recorded of them.
-                Children::Ended { pid, .. } => drop(ended::reap(pid)),
-                Children::None if self.groups_are_empty() => return true,
-                Children::Running if self.processes.earlier_are_all() && self.groups_are_empty() => {
-                    return true;
-                }
-                Children::None | Children::Running
-                    if begun.elapsed() >= time || self.desk.signals.stop_requests() > requests =>
-                {
-                    // Looks for new ones too: a survivor may still be starting others.
-                    self.processes.find_members(self.clock.now_ns(), self.journal);
-                    return false;
-                }
-                Children::None | Children::Running => self.desk.signals.wait(Duration::from_millis(20)),
-            }
-        }
-    }
-}
-
-/// How long the machine has been suspended since it was started.
-fn asleep_ns() -> i64 {
-    clock::boottime_ns() - clock::monotonic_ns()
 }
 
 /// Tells other threads who belongs to the run.
