@@ -67,12 +67,13 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "NAME", requires = "workload")]
     pub(crate) container: Option<String>,
 
-    /// How long to watch the container at most.
+    /// How long to watch the container at most, such as 60s or 5m; without this, until it ends.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "container",
           conflicts_with = "own_command")]
     pub(crate) duration: Option<Duration>,
 
-    /// Device to run on: cpu, cuda:0, … Several, separated by commas, are recorded one after the other.
+    /// Device to run on: cpu, cuda, cuda:0, …; passed to a shipped workload, filled in for `{device}` in a command of your
+    /// own. Several, separated by commas, are cases of their own.
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
 
@@ -93,7 +94,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "N")]
     pub(crate) repeats: Option<u32>,
 
-    /// Time between samples of host and processes. [default: 100ms]
+    /// Time between samples of host and processes, such as 100ms or 1s. [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) interval: Option<Duration>,
 

@@ -32,3 +32,24 @@ fn the_lines_for_polars_and_duckdb_read_the_committed_traces_in_both_languages()
         }
     }
 }
+
+#[test]
+fn the_description_of_a_trace_names_every_table() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/trace.md")).unwrap();
+    for shape in shice::trace::tables::SHAPES {
+        assert!(text.contains(&format!("\n| `{}` | ", shape.name)), "{} is not described", shape.name);
+    }
+}
+
+#[test]
+fn links_of_readme_and_docs_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    for file in ["README.md", "README.zh.md"].into_iter().map(|name| root.join(name)).chain(docs) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let outside = target.is_empty() || target.starts_with("https://");
+            assert!(outside || file.with_file_name(target).exists(), "{}: {target}", file.display());
+        }
+    }
+}
