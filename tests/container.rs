@@ -385,3 +385,21 @@ fn an_id_that_several_containers_begin_with_is_refused() {
     assert_eq!(output.status.code(), Some(125));
     assert!(text(&output.stderr).contains("2 running containers"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn an_environment_keeps_its_image_and_its_containers_description() {
+    let yard = Yard::folder();
+    assert!(yard.record(&["docker", "run", "img", "sleep", "0.3"]).status.success());
+    let run = yard.bench.only_run();
+    let told = |key: &str| run.record.fingerprint[key].clone();
+    assert_eq!(told("memory_limit_bytes"), run.record.limits.memory_bytes);
+    assert_eq!(told("cpu_limit_cores"), run.record.limits.cpu_cores);
+    // The stand-in's containers have this machine's files.
+    assert!(told("os").as_str().unwrap().starts_with("Linux ("), "{}", told("os"));
+    let other = ["record", "--env", "e", "--workload", "other", "--repeats", "1", "--", "docker", "run"];
+    let mut command = yard.prepare(yard.bench.command(&[&other[..], &["img", "true"]].concat()));
+    assert!(command.status().unwrap().success(), "another case in the same image");
+    let third = [&other[..4], &["third"], &other[5..], &["img:2", "true"]].concat();
+    let refused = yard.prepare(yard.bench.command(&third)).output().unwrap();
+    tells_in_one_line(&refused, 125, "was recorded in another image (img, now img:2)");
+}

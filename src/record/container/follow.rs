@@ -12,7 +12,7 @@ use super::launch::{Launch, Start};
 use super::{image, is_id};
 use crate::record::cgroup::tree::Tree;
 use crate::record::cgroup::{Cgroups, own};
-use crate::record::fingerprint;
+use crate::record::fingerprint::{self, Keys, OF_CONTAINER, seen_from_outside};
 use crate::record::mask::Mask;
 use crate::record::probe::cgroup::CgroupProbe;
 use crate::record::probe::process::ProcessProbe;
@@ -44,6 +44,8 @@ pub struct Follow {
     found_ns: i64,
     /// The machine's, and from when it is found on the container's.
     limits: Limits,
+    /// What is the container's own in the fingerprint.
+    seen: Keys,
     init_end: Option<End>,
 }
 
@@ -66,6 +68,7 @@ impl Follow {
             groups: None,
             found_ns: 0,
             limits,
+            seen: Keys::new(),
             init_end: None,
         }
     }
@@ -145,6 +148,9 @@ impl Follow {
         let init = own::processes(dir).ok().and_then(|pids| pids.into_iter().min());
         self.init_end = init.and_then(End::of);
         self.limits = limits_of(&groups, init, self.limits);
+        if let Some(init) = init {
+            self.seen = seen_from_outside(&Path::new(PROC).join(init.to_string()).join("root"), &self.limits);
+        }
         // At once: it may live for moments, and what one that was there before has used so far is not the run's.
         cgroup.sample(t_ns, journal);
         processes.find_members(t_ns, journal);
@@ -196,6 +202,9 @@ impl Follow {
         };
         record.container = Some(Followed { client: client.name().to_owned(), attached: given });
         record.limits = self.limits;
+        // What is not known of the container is unknown: the machine's would stand under the container's name.
+        record.fingerprint.retain(|key, _| !OF_CONTAINER.contains(&key.as_str()));
+        record.fingerprint.append(&mut self.seen);
         for (key, value) in image::keys(client, self.launch.image.as_deref(), self.id.as_deref()) {
             let value = value.as_str().map_or(value.clone(), |text| mask.text(text).into());
             record.fingerprint.insert(key, value);

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::client::Client;
-
-type Keys = BTreeMap<String, Value>;
+use crate::record::fingerprint::Keys;
 
 /// An answer that takes longer is done without.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -7,9 +7,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::client::Client;
+use super::image;
 use super::words::{self, Call};
 use crate::record::cgroup::Cgroups;
 use crate::record::cgroup::tree::{ROOT_VARIABLE, Tree};
+use crate::record::fingerprint::Keys;
 use crate::record::probe::kernel::FIRST_PID_NAMESPACE;
 
 /// Hidden first argument by which this program waits for the end of a control group.
@@ -46,6 +48,15 @@ pub struct Attached {
 }
 
 impl Launch {
+    /// What the fingerprint tells of its image, as far as it is known before the start.
+    pub fn image_keys(&self) -> Keys {
+        let id = match &self.start {
+            Start::Run { .. } => None,
+            Start::Attached(attached) => Some(attached.id.as_str()),
+        };
+        image::keys(&self.client, self.image.as_deref(), id)
+    }
+
     /// The container that a command starts; `None` where it starts none.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ mod cpu;
 pub mod loaded;
 pub mod variables;
 
-pub use container::runtime as container;
+pub use container::{OF_CONTAINER, runtime as container, seen_from_outside};
 
 use self::cpu::Cpu;
 use super::cgroup::Cgroups;

@@ -1,8 +1,9 @@
 //! What a session refuses before anything is started, because of what is recorded already.
 
 use anyhow::{Result, bail};
+use serde_json::Value;
 
-use crate::record::fingerprint::{self, Machine};
+use crate::record::fingerprint::{self, Machine, OF_CONTAINER};
 use crate::record::mask::Mask;
 use crate::record::plan::{Case, Existing, Plan, Target};
 use crate::trace::open::{Environment, Run};
@@ -25,12 +26,15 @@ pub(super) fn check(
         Existing::Refuse => {
             refuse_another_command(target, before, mask)?;
             refuse_another_machine(target, before.runs.last(), machine)?;
+            refuse_another_image(target, before.runs.last(), mask)?;
             refuse_the_same_case(target, before)
         }
         Existing::Append => refuse_another_command(target, before, mask),
         Existing::Replace => {
             let stays = |run: &&Run| target.cases.iter().all(|case| case.name() != run.record.case());
-            refuse_another_machine(target, before.runs.iter().rfind(stays), machine)
+            let kept = before.runs.iter().rfind(stays);
+            refuse_another_machine(target, kept, machine)?;
+            refuse_another_image(target, kept, mask)
         }
     }
 }
@@ -74,14 +78,39 @@ fn refuse_another_command(target: &Target, before: &Environment, mask: &Mask) ->
 fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine) -> Result<()> {
     let Some(kept) = kept else { return Ok(()) };
     let mut differing = fingerprint::differing_keys(&kept.record.fingerprint, &machine.fingerprint);
-    // What is known of the image of a container that was started for a run is known only after it.
-    differing.retain(|key| kept.record.container.is_none() || !key.starts_with(IMAGE_KEYS));
+    // What is a container's own is not this machine's to differ in.
+    let of_container = |key: &str| key.starts_with(IMAGE_KEYS) || OF_CONTAINER.contains(&key);
+    differing.retain(|key| kept.record.container.is_none() || !of_container(key));
     if !differing.is_empty() {
         bail!(
             "the environment {:?} was recorded on something else (different: {}); use another --env, or --append to mix them",
             target.environment,
             differing.join(", ")
         );
+    }
+    Ok(())
+}
+
+/// Nor does it change its image. The name is compared, and the digest where the client tells it before the run: images are
+/// built anew under their old names.
+fn refuse_another_image(target: &Target, kept: Option<&Run>, mask: &Mask) -> Result<()> {
+    let Some(kept) = kept.filter(|kept| kept.record.container.is_some()) else { return Ok(()) };
+    for launch in target.cases.iter().filter_map(|case| case.container.as_ref()) {
+        let asked = launch.image_keys();
+        for key in ["container_image", "container_image_digest"] {
+            let (before, now) = (kept.record.fingerprint.get(key), asked.get(key));
+            let (Some(before), Some(now)) = (before.and_then(Value::as_str), now.and_then(Value::as_str)) else {
+                continue;
+            };
+            if mask.text(now) != before {
+                bail!(
+                    "the environment {:?} was recorded in another image ({before}, now {}); use another --env, or --append \
+                     to mix them",
+                    target.environment,
+                    mask.text(now)
+                );
+            }
+        }
     }
     Ok(())
 }

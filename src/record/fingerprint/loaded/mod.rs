@@ -283,7 +283,7 @@ impl<'a> Loaded<'a> {
         record.libraries = self.libraries;
         record.packages = self.packages;
         record.variables = self.variables.iter().map(|(name, values)| (name.clone(), joined(values))).collect();
-        if self.known.is_empty() {
+        if self.known.is_empty() && record.container.is_none() {
             // The command inherits what this program was started with.
             let inherited = std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
