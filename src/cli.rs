@@ -111,7 +111,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "FOLDER", default_value = "traces")]
     pub(crate) out: PathBuf,
 
-    /// Add runs to cases that are recorded already, also on a machine that has changed.
+    /// Add runs to cases that are recorded already, also where the machine or the image has changed.
     #[arg(long)]
     pub(crate) append: bool,
 
