@@ -228,3 +228,57 @@ fn a_storm_of_short_processes_leaves_no_flood_of_words_or_rows() {
         assert_eq!(coverage(&run, metric).state, CoverageState::Measured, "{:?}", coverage(&run, metric));
     }
 }
+
+/// Forks 80 children that hold 1 MiB each; after 1.3 s some that came late, and so are summed up, grow to 24 MiB. Each tells
+/// its own peaks of resident and virtual memory, which the kernel counts, at its end.
+const MANY: &str = "\
+import os, time
+begun = time.monotonic()
+def peaks():
+    lines = [line.split() for line in open('/proc/self/status')]
+    return ' '.join(words[1] for words in sorted(lines) if words[0] in ('VmHWM:', 'VmPeak:'))
+def until(second):
+    time.sleep(max(0, begun + second - time.monotonic()))
+for n in range(80):
+    if n == 66:
+        time.sleep(0.5)
+    if os.fork() == 0:
+        block = bytearray(b'x') * (1 << 20)
+        open(f'peak-{n}.txt', 'w').write(peaks())
+        until(1.3)
+        if n >= 74:
+            more = bytearray(b'x') * (23 << 20)
+        until(5.6 if n % 2 else 5.0)
+        open(f'peak-{n}.txt', 'w').write(peaks())
+        os._exit(0)
+for n in range(80):
+    os.wait()
+open('peak-root.txt', 'w').write(peaks())
+";
+
+#[test]
+fn of_more_processes_than_have_rows_each_peak_counts_once_also_of_those_that_get_rows_later() {
+    let bench = Bench::new();
+    fs::write(bench.path("many.py"), MANY).unwrap();
+    bench.record(&format!("exec {} many.py", python()));
+    let run = bench.only_run();
+    let promoted = column::<Process>(&run, "own_rows_since_ns");
+    assert!(promoted.len() >= 6, "only {} processes have left the sum", promoted.len());
+    let told = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().path());
+    let told = told.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("peak-"));
+    let mib = |kib: &str| kib.parse::<f64>().unwrap() / 1024.0;
+    let words: Vec<String> = told.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let peaks: Vec<(f64, f64)> =
+        words.iter().map(|text| text.split_once(' ').unwrap()).map(|(rss, all)| (mib(rss), mib(all))).collect();
+    assert_eq!(peaks.len(), 81);
+    let right = peaks.iter().map(|(rss, _)| rss).sum::<f64>();
+    let values = values(&bench);
+    let found = values[&Metric::MemorySumOfPeaks] / MIB;
+    // By hand: six that were counted twice would be 6 × 24 MiB more.
+    assert!((found - right).abs() < 0.03 * right, "{found} MiB, should be {right} MiB");
+    assert!(values[&Metric::Processes] == 81.0, "{} processes", values[&Metric::Processes]);
+    let (found, right) = (values[&Metric::VirtualPeak] / MIB, peaks.iter().map(|(_, all)| *all).fold(0.0, f64::max));
+    assert!(found <= 1.01 * right, "{found} MiB of virtual memory are more than any process had ({right} MiB)");
+    let output = bench.shice(&["verify"]);
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}

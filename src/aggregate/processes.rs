@@ -35,16 +35,19 @@ struct Process {
     /// When resident memory could no longer be read: the process had ended, or was a zombie.
     left_ns: Option<i64>,
     threads: Option<f64>,
+    /// When a row without any value said that the process was there no more, or in these rows.
+    ended_ns: Option<i64>,
     /// How many processes the rows sum up.
     processes: f64,
+    /// The rows are those of `other`.
+    is_sum: bool,
     rss_peak: Option<f64>,
     virtual_peak: Option<f64>,
     read: Option<f64>,
     written: Option<f64>,
 }
 
-/// Sums up the `process_sample` table; `starts` tells when each process started (see [`starts`]), and
-/// what `clients` used is left out (see [`clients`]).
+/// Sums up the `process_sample` table. What clients of a container used is left out (see [`clients`]).
 ///
 /// The tree's CPU time is the sum over processes of their own CPU clocks. A clock is 0 when its process starts, is
 /// interpolated between samples, and keeps its last value after the process has ended.
@@ -56,13 +59,7 @@ struct Process {
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn tree(
-    samples: LazyFrame,
-    starts: &BTreeMap<i64, i64>,
-    clients: &BTreeSet<i64>,
-    record: &RunRecord,
-    figures: &mut Figures,
-) -> Result<()> {
+pub(super) fn tree(samples: LazyFrame, known: &Known, record: &RunRecord, figures: &mut Figures) -> Result<()> {
     let mut tree = Tree::new(longest_step_ns(record.interval_ns));
     let columns = [
         "cpu_ns",
@@ -75,35 +72,51 @@ pub(super) fn tree(
         "processes",
     ];
     each_row(samples, ["t_ns", "process"], columns.map(col), |[t, process], values| {
-        if clients.contains(&process) {
+        if known.clients.contains(&process) {
             return;
         }
         // The root exists, stopped, before the run starts, and the kernel tells starts in ticks.
-        let start_ns = starts.get(&process).map_or(t, |start| t.min(*start).max(0));
+        let start_ns = known.starts.get(&process).map_or(t, |start| t.min(*start).max(0));
         tree.push(t, process, start_ns, values);
     })?;
     tree.hold_to_the_end(record.interval_ns);
-    tree.report(record, figures);
+    tree.report(known, record, figures);
     Ok(())
 }
 
-/// When each process started, by its number, in nanoseconds since the run's start.
+/// What the `process` table tells of the processes, by their numbers.
+#[derive(Default)]
+pub(super) struct Known {
+    /// When each process started, or got rows of its own, in nanoseconds since the run's start.
+    starts: BTreeMap<i64, i64>,
+    /// The first number of each process: one that had left its rows for `other` comes back under another.
+    first_numbers: BTreeMap<i64, i64>,
+    clients: BTreeSet<i64>,
+}
+
+/// Reads the `process` table.
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn starts(processes: LazyFrame) -> Result<BTreeMap<i64, i64>> {
-    let mut starts = BTreeMap::new();
-    each_row(processes, ["process"], [col("start_ns")], |[process], [start]| {
-        starts.extend(start.map(|start| (process, start as i64)));
+pub(super) fn known(processes: LazyFrame) -> Result<Known> {
+    let mut known = Known { clients: clients(processes.clone())?, ..Known::default() };
+    let mut numbers: BTreeMap<(i64, i64), i64> = BTreeMap::new();
+    let columns = ["start_ns", "own_rows_since_ns", "pid"].map(col);
+    each_row(processes, ["process"], columns, |[process], [start, since, pid]| {
+        known.starts.extend(greatest([start, since].into_iter()).map(|start| (process, start as i64)));
+        if let Some((pid, start)) = pid.zip(start) {
+            let first = *numbers.entry((pid as i64, start as i64)).or_insert(process);
+            known.first_numbers.insert(process, first);
+        }
     })?;
-    Ok(starts)
+    Ok(known)
 }
 
 /// Numbers of the processes that only call a container's: what they use is not the run's.
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn clients(processes: LazyFrame) -> Result<BTreeSet<i64>> {
+fn clients(processes: LazyFrame) -> Result<BTreeSet<i64>> {
     let with_role = |role: &'static str| {
         let mut numbers = BTreeSet::new();
         let rows = processes.clone().filter(col("role").eq(lit(role)));
@@ -131,9 +144,11 @@ impl Tree {
 
     fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 8]) {
         let [cpu, rss, threads, rss_peak, virtual_peak, read, written, processes] = values;
+        let is_end = values.iter().all(Option::is_none);
         let process = self.processes.entry(process).or_insert_with(|| Process::new(t_ns, start_ns));
         self.last_ns = self.last_ns.max(t_ns);
         process.last_ns = process.last_ns.max(t_ns);
+        process.ended_ns = is_end.then_some(t_ns);
         if let Some(cpu) = cpu {
             let (from_ns, before) = std::mem::replace(&mut process.cpu, (t_ns, cpu));
             if cpu >= before {
@@ -160,11 +175,8 @@ impl Tree {
             let before = std::mem::replace(&mut process.processes, processes);
             self.summed_up.push((t_ns, (processes - before) as i64));
         }
-        // The greatest value so far: a last reading of a process that is just ending must not take anything back.
-        process.rss_peak = greatest([process.rss_peak, rss_peak].into_iter());
-        process.virtual_peak = greatest([process.virtual_peak, virtual_peak].into_iter());
-        process.read = greatest([process.read, read].into_iter());
-        process.written = greatest([process.written, written].into_iter());
+        process.is_sum |= processes.is_some();
+        process.raise([rss_peak, virtual_peak, read, written]);
     }
 
     /// Lets the last readings of resident memory hold: to the end of the table where the process was still alive then.
@@ -177,13 +189,24 @@ impl Tree {
         }
     }
 
-    fn report(self, record: &RunRecord, figures: &mut Figures) {
+    /// The sum of the highest resident memory of each process, also of one that had several numbers.
+    fn sum_of_peaks(&self, known: &Known) -> Option<f64> {
+        let mut peaks: BTreeMap<i64, Option<f64>> = BTreeMap::new();
+        for (number, process) in &self.processes {
+            let first = known.first_numbers.get(number).unwrap_or(number);
+            let peak = peaks.entry(*first).or_default();
+            *peak = greatest([*peak, process.rss_peak].into_iter());
+        }
+        sum(peaks.into_values())
+    }
+
+    fn report(self, known: &Known, record: &RunRecord, figures: &mut Figures) {
         let over = |value: fn(&Process) -> Option<f64>| self.processes.values().map(value);
-        figures.set(Metric::MemorySumOfPeaks, sum(over(|process| process.rss_peak)));
+        figures.set(Metric::MemorySumOfPeaks, self.sum_of_peaks(known));
         figures.set(Metric::VirtualPeak, greatest(over(|process| process.virtual_peak)));
         figures.set(Metric::DiskRead, sum(over(|process| process.read)));
         figures.set(Metric::DiskWritten, sum(over(|process| process.written)));
-        let gone = |process: &Process| process.last_ns.saturating_add(1);
+        let gone = |process: &Process| process.ended_ns.unwrap_or(process.last_ns.saturating_add(1));
         let lives = self.processes.values().flat_map(|process| {
             [(process.first_ns, 1), (gone(process), -1), (gone(process), 1 - process.processes as i64)]
         });
@@ -198,6 +221,21 @@ impl Tree {
 }
 
 impl Process {
+    /// Takes what a row tells of peaks and totals so far.
+    fn raise(&mut self, [rss_peak, virtual_bytes, read, written]: [Option<f64>; 4]) {
+        // The greatest value so far: a last reading of a process that is just ending must not take anything back.
+        let raise = |so_far: &mut Option<f64>, value| *so_far = greatest([*so_far, value].into_iter());
+        raise(&mut self.read, read);
+        raise(&mut self.written, written);
+        if self.is_sum {
+            // Whoever leaves the sum takes its peak along; what many have together is no process's.
+            self.rss_peak = rss_peak.or(self.rss_peak);
+        } else {
+            raise(&mut self.rss_peak, rss_peak);
+            raise(&mut self.virtual_peak, virtual_bytes);
+        }
+    }
+
     fn new(first_ns: i64, start_ns: i64) -> Self {
         Self {
             first_ns,
@@ -206,7 +244,9 @@ impl Process {
             rss: None,
             left_ns: None,
             threads: None,
+            ended_ns: None,
             processes: 1.0,
+            is_sum: false,
             rss_peak: None,
             virtual_peak: None,
             read: None,

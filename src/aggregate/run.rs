@@ -31,9 +31,8 @@ fn measure(run: &Run) -> Result<Figures> {
         host::cores(table, record, &mut figures)?;
     }
     if let Some(samples) = run.scan::<ProcessSample>()? {
-        let starts = run.scan::<Process>()?.map(processes::starts).transpose()?.unwrap_or_default();
-        let clients = run.scan::<Process>()?.map(processes::clients).transpose()?.unwrap_or_default();
-        processes::tree(samples, &starts, &clients, record, &mut figures)?;
+        let known = run.scan::<Process>()?.map(processes::known).transpose()?.unwrap_or_default();
+        processes::tree(samples, &known, record, &mut figures)?;
     }
     if let Some(table) = run.scan::<Cgroup>()? {
         cgroup::group(table, record, &mut figures)?;

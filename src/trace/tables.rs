@@ -144,6 +144,8 @@ tables! {
         /// Where a container is followed: `container` for its processes, `client` for the command outside it, whose use
         /// is not the run's. Null without a container.
         role: String,
+        /// Of a process that was part of `other` before: since when it has rows of its own. Null for all others.
+        own_rows_since_ns: i64,
     }
 
     /// One process at one tick, written when a value changed and at least each second.
@@ -157,7 +159,8 @@ tables! {
         cpu_ns: i64,
         /// Resident memory, pages shared with other processes included.
         rss_bytes: i64,
-        /// Highest resident memory so far (VmHWM), read anew each second and whenever the process had page faults.
+        /// Highest resident memory so far (VmHWM), read anew each second and whenever the process had page faults. In rows
+        /// of `other` the sum of what no row of their own tells of the processes that are or ended in it.
         rss_peak_bytes: i64,
         /// Virtual memory.
         virtual_bytes: i64,

@@ -6,7 +6,7 @@ fn measured(rows: Vec<ProcessSample>, starts: &[(i64, f64)], interval_ns: i64) -
     let mut figures = Figures::default();
     let record = RunRecord { interval_ns, ..record() };
     let starts = starts.iter().map(|(process, start)| (*process, ns(*start))).collect();
-    tree(frame(rows), &starts, &BTreeSet::new(), &record, &mut figures).unwrap();
+    tree(frame(rows), &Known { starts, ..Known::default() }, &record, &mut figures).unwrap();
     figures
 }
 
@@ -168,14 +168,85 @@ fn a_row_that_sums_up_many_processes_counts_as_many() {
     assert_eq!(measured(rows.collect(), &[], ns(0.1)).values[&Metric::Processes], 41.0);
 }
 
+/// A row of the identities: number, pid, start, and since when it has rows of its own where it was summed up before.
+fn identity(process: i64, pid: i64, start_ns: i64, own_rows_since_ns: Option<i64>) -> tables::Process {
+    tables::Process { process, pid: Some(pid), start_ns: Some(start_ns), own_rows_since_ns, ..Default::default() }
+}
+
 #[test]
-fn starts_are_read_from_the_identities() {
+fn starts_and_first_numbers_are_read_from_the_identities() {
     let rows = [
-        tables::Process { process: 0, start_ns: Some(0), ..tables::Process::default() },
-        tables::Process { process: 1, start_ns: Some(50), ..tables::Process::default() },
+        identity(0, 100, 0, None),
+        identity(1, 101, 50, None),
         tables::Process { process: 2, ..tables::Process::default() },
+        identity(3, 102, 20, Some(70)),
+        identity(4, 101, 50, Some(90)),
+        // The pid was given out again.
+        identity(5, 101, 95, None),
     ];
-    assert_eq!(starts(frame(rows)).unwrap(), BTreeMap::from([(0, 0), (1, 50)]));
+    let known = known(frame(rows)).unwrap();
+    assert_eq!(known.starts, BTreeMap::from([(0, 0), (1, 50), (3, 70), (4, 90), (5, 95)]));
+    assert_eq!(known.first_numbers, BTreeMap::from([(0, 0), (1, 1), (3, 3), (4, 1), (5, 5)]));
+}
+
+#[test]
+fn a_process_that_leaves_the_sum_counts_there_no_more_and_in_its_own_rows_from_then_on() {
+    // The root holds 100; 1 sums up three of 10, 10 and 40 bytes, of which the last leaves it at 4 s, in the place of 2,
+    // which holds 5; at 7 s it goes back, having grown to 60, and at 8 s it gets a third number.
+    let row = |t: f64, process, rss: i64, peak: i64| ProcessSample {
+        cpu_ns: Some(0),
+        rss_bytes: Some(rss),
+        rss_peak_bytes: Some(peak),
+        virtual_bytes: Some(1000 + rss),
+        threads: Some(1),
+        ..sample(ns(t), process)
+    };
+    let others = |t: f64, n: i64, rss, peaks| ProcessSample {
+        processes: Some(n),
+        threads: Some(n),
+        virtual_bytes: Some(9000),
+        ..row(t, 1, rss, peaks)
+    };
+    let mut rows = Vec::new();
+    for tick in 0..=100 {
+        let t = f64::from(tick) * 0.1;
+        rows.push(row(t, 0, 100, 100));
+        rows.push(match tick {
+            0..40 => others(t, 3, 60, 60),
+            40..70 => others(t, 3, 25, 20),
+            70..80 => others(t, 4, 85, 20),
+            _ => others(t, 3, 25, 20),
+        });
+        rows.extend((0..40).contains(&tick).then(|| row(t, 2, 5, 5)));
+        rows.extend((tick == 40).then(|| sample(ns(t), 2)));
+        rows.extend((40..70).contains(&tick).then(|| row(t, 3, 60, 60)));
+        rows.extend((tick == 70).then(|| sample(ns(t), 3)));
+        rows.extend((80..=100).contains(&tick).then(|| row(t, 4, 50, 60)));
+    }
+    let identities = [
+        identity(0, 100, 0, None),
+        tables::Process { process: 1, start_ns: Some(0), ..Default::default() },
+        identity(2, 102, 0, None),
+        identity(3, 103, 0, Some(ns(4.0))),
+        identity(4, 103, 0, Some(ns(8.0))),
+    ];
+    let mut figures = Figures::default();
+    let record = RunRecord { interval_ns: ns(0.1), ..record() };
+    tree(frame(rows), &known(frame(identities)).unwrap(), &record, &mut figures).unwrap();
+    let right = [
+        // By hand: root 100, the two that stayed 20, the one that was put in 5, the grown one 60.
+        (Metric::MemorySumOfPeaks, 185.0),
+        // The root's; that of many together is no process's.
+        (Metric::VirtualPeak, 1100.0),
+        (Metric::Processes, 5.0),
+        (Metric::Threads, 5.0),
+    ];
+    for (metric, right) in right {
+        assert_eq!(figures.values[&metric], right, "{metric:?}");
+    }
+    let rss: Vec<f64> = figures.windows[&Quantity::MemoryRss].values().copied().collect();
+    let right = [165.0, 165.0, 165.0, 165.0, 185.0, 185.0, 185.0, 185.0, 175.0, 175.0];
+    assert!(rss.len() == 10 && rss.iter().zip(right).all(|(rss, right)| (rss - right).abs() < 1e-6), "{rss:?}");
 }
 
 #[test]

@@ -58,40 +58,72 @@ impl Files {
 
 /// Takes off a process's I/O what its children did: the kernel adds a child's bytes to its parent's when the parent
 /// waits for it (`wait_task_zombie` in kernel/exit.c), and the child has rows of its own.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct OwnTraffic {
     counted: Traffic,
-    /// Of children that have gone since the last reading.
-    gone: Traffic,
+    /// Children that have gone since the last reading.
+    gone: Vec<Gone>,
     of_children: Traffic,
 }
 
+/// A child that is no longer there.
+struct Gone {
+    /// As read of it last.
+    counted: Traffic,
+    /// With what it may have inherited since of children of its own.
+    with_its_children: Traffic,
+}
+
 impl OwnTraffic {
-    /// A child with this much I/O, its own children's included, is no longer there.
-    pub(super) fn child_has_gone(&mut self, child: OwnTraffic) {
-        self.gone = plus(self.gone, plus(child.counted, child.gone));
+    /// By how much more is counted than at the last reading, if it is more.
+    pub(super) fn growth(&self, counted: Traffic) -> Option<Traffic> {
+        let growth = minus(greater(counted, self.counted), self.counted);
+        (growth != Traffic::default()).then_some(growth)
     }
 
-    /// The process's own part of what the kernel counts by now.
+    /// Whether a parent that has grown by so much may have inherited all that is known of this child.
+    pub(super) fn may_be_in(&self, growth: Traffic) -> bool {
+        self.counted != Traffic::default() && covers(growth, self.counted)
+    }
+
+    /// A child is no longer there. That must be told before the first reading that can hold what it did.
+    pub(super) fn child_has_gone(&mut self, child: OwnTraffic) {
+        let of_its_own = child.gone.iter().fold(Traffic::default(), |sum, gone| plus(sum, gone.with_its_children));
+        self.gone.push(Gone { counted: child.counted, with_its_children: plus(child.counted, of_its_own) });
+    }
+
+    /// The process's own part of what the kernel counts by now. It never falls: no more than the growth is taken off.
     pub(super) fn of(&mut self, counted: Traffic) -> Traffic {
-        let gone = std::mem::take(&mut self.gone);
-        let covers = |now: i64, before: i64, gone: i64| now - before >= gone;
-        // A parent that ignores the ends of its children does not inherit from them.
-        if covers(counted.inward, self.counted.inward, gone.inward)
-            && covers(counted.outward, self.counted.outward, gone.outward)
-        {
-            self.of_children = plus(self.of_children, gone);
+        // Of a process on its way out the kernel may count less: only what its first thread did.
+        let counted = greater(counted, self.counted);
+        let mut growth = minus(counted, self.counted);
+        for child in self.gone.drain(..) {
+            // A parent that ignores the ends of its children does not inherit from them.
+            let inherited = [child.with_its_children, child.counted].into_iter().find(|part| covers(growth, *part));
+            if let Some(inherited) = inherited {
+                growth = minus(growth, inherited);
+                self.of_children = plus(self.of_children, inherited);
+            }
         }
         self.counted = counted;
-        Traffic {
-            inward: counted.inward - self.of_children.inward,
-            outward: counted.outward - self.of_children.outward,
-        }
+        minus(counted, self.of_children)
     }
 }
 
 fn plus(a: Traffic, b: Traffic) -> Traffic {
     Traffic { inward: a.inward + b.inward, outward: a.outward + b.outward }
+}
+
+fn minus(a: Traffic, b: Traffic) -> Traffic {
+    Traffic { inward: a.inward - b.inward, outward: a.outward - b.outward }
+}
+
+fn greater(a: Traffic, b: Traffic) -> Traffic {
+    Traffic { inward: a.inward.max(b.inward), outward: a.outward.max(b.outward) }
+}
+
+fn covers(whole: Traffic, part: Traffic) -> bool {
+    whole.inward >= part.inward && whole.outward >= part.outward
 }
 
 #[cfg(test)]
@@ -120,5 +152,38 @@ mod tests {
         child.of(written(100));
         parent.child_has_gone(child);
         assert_eq!(parent.of(written(50)), written(50));
+    }
+
+    #[test]
+    fn a_reading_that_is_less_than_the_one_before_takes_nothing_back() {
+        let mut process = OwnTraffic::default();
+        let told: Vec<i64> = [10, 4, 12].map(|bytes| process.of(written(bytes)).outward).into();
+        assert_eq!(told, [10, 10, 12]);
+    }
+
+    #[test]
+    fn of_children_that_have_gone_only_those_are_taken_off_that_the_growth_covers() {
+        let (mut parent, mut great, mut small) = (OwnTraffic::default(), OwnTraffic::default(), OwnTraffic::default());
+        parent.of(written(10));
+        great.of(written(1000));
+        small.of(written(30));
+        parent.child_has_gone(great);
+        parent.child_has_gone(small);
+        // By hand: 35 more cannot hold the 1000; of the 35 the 30 are the small one's.
+        assert_eq!(parent.of(written(45)), written(15));
+    }
+
+    #[test]
+    fn a_child_hands_on_what_its_own_children_did_whether_or_not_it_had_waited_for_them() {
+        for (inherited, own) in [(100 + 40, 10), (100, 10)] {
+            let (mut parent, mut child, mut grandchild) =
+                (OwnTraffic::default(), OwnTraffic::default(), OwnTraffic::default());
+            parent.of(written(10));
+            child.of(written(100));
+            grandchild.of(written(40));
+            child.child_has_gone(grandchild);
+            parent.child_has_gone(child);
+            assert_eq!(parent.of(written(10 + inherited)), written(own));
+        }
     }
 }

@@ -34,9 +34,13 @@ pub(super) struct Member {
     /// The name that is in the journal already.
     pub(super) written_name: Option<String>,
     pub(super) first_seen_ns: i64,
-    clock: nix::Result<ClockId>,
+    /// Since when it has rows of its own, if it was summed up before.
+    pub(super) own_rows_since_ns: Option<i64>,
+    pub(super) clock: nix::Result<ClockId>,
     files: Files,
     pub(super) traffic: OwnTraffic,
+    /// Read already for the reading that is to come.
+    traffic_ahead: Option<io::Result<Traffic>>,
     /// What each counter had come to when the process was admitted, where that is not the run's; a counter that could not
     /// be read then (`None`) begins at its first reading.
     base: [Option<i64>; 6],
@@ -44,6 +48,9 @@ pub(super) struct Member {
     pub(super) last: ProcessSample,
     /// What the process counted under `other` before it got a number of its own.
     pub(super) counted_before: Counts,
+    /// Highest resident memory so far, and what rows of its own have told of it by when it was last summed up.
+    peak_bytes: Option<i64>,
+    told_peak_bytes: i64,
     /// Page faults when memory's peak was read last: without new ones it cannot have grown.
     faults_at_peak: Option<i64>,
     slow_next_ns: i64,
@@ -117,12 +124,16 @@ impl Member {
             name: identity.name.clone(),
             written_name: None,
             first_seen_ns,
+            own_rows_since_ns: None,
             clock: ClockId::pid_cpu_clock_id(Pid::from_raw(pid)),
             files: Files::new(proc, pid),
             traffic: OwnTraffic::default(),
+            traffic_ahead: None,
             base: [Some(0); 6],
             last: ProcessSample::default(),
             counted_before: Counts::default(),
+            peak_bytes: None,
+            told_peak_bytes: 0,
             faults_at_peak: None,
             slow_next_ns: i64::MIN,
         }
@@ -194,7 +205,12 @@ impl Member {
             sample.threads = Some(stat.threads);
             sample.minor_faults = Some(stat.minor_faults);
             sample.major_faults = Some(stat.major_faults);
-            Some(if stat.state == 'Z' { Fate::Zombie } else { Fate::Alive })
+            Some(match stat.state {
+                'Z' => Fate::Zombie,
+                // It was waited for, and its parent has its counters already.
+                'X' => Fate::Gone,
+                _ => Fate::Alive,
+            })
         });
         self.files.release();
         match looked {
@@ -204,13 +220,33 @@ impl Member {
         }
     }
 
-    /// Reads all that is due; `None` if the process is gone.
-    pub(super) fn read(&mut self, t_ns: i64, page_bytes: i64, ledger: &mut Ledger) -> Option<Reading> {
+    /// Whether more than the clock is to be read. Of a process that is only part of a sum that is so each second, and
+    /// where another one may have its pid by now: the clock does not tell.
+    pub(super) fn is_due(&self, t_ns: i64, may_be_another: bool) -> bool {
+        self.process.is_some() || may_be_another || t_ns >= self.slow_next_ns || self.clock.is_err()
+    }
+
+    /// Makes everything due, and to be written.
+    pub(super) fn read_all_next(&mut self) {
+        self.slow_next_ns = i64::MIN;
+    }
+
+    /// Sums the process up from here on.
+    pub(super) fn join_others(&mut self) -> Option<i64> {
+        self.keep_files_open(false);
+        self.told_peak_bytes = self.peak_bytes.unwrap_or(0);
+        self.process.take()
+    }
+
+    /// Highest resident memory so far, less what rows of its own have told.
+    pub(super) fn untold_peak_bytes(&self) -> Option<i64> {
+        self.peak_bytes.map(|peak| peak - self.told_peak_bytes)
+    }
+
+    /// Reads all that is due (see [`Self::is_due`]); `None` if the process is gone.
+    pub(super) fn read(&mut self, t_ns: i64, page_bytes: i64, is_due: bool, ledger: &mut Ledger) -> Option<Reading> {
         let slow = t_ns >= self.slow_next_ns;
-        if self.process.is_none()
-            && !slow
-            && let Ok(cpu_ns) = self.clock_ns()
-        {
+        if !is_due && let Ok(cpu_ns) = self.clock_ns() {
             return Some(self.clock_alone(t_ns, cpu_ns));
         }
         let mut sample = ProcessSample { t_ns, ..ProcessSample::default() };
@@ -261,10 +297,18 @@ impl Member {
         Found {
             cpu_ns: self.clock_ns(),
             pages: self.files.statm.try_read(kernel::memory_pages),
-            traffic: self.read_traffic(),
+            traffic: self.traffic_ahead.take().unwrap_or_else(|| self.read_traffic()),
             status: (slow || has_grown).then(|| self.files.status.try_read(kernel::status)),
             open_files: slow.then(|| self.files.count_open()),
         }
+    }
+
+    /// Reads the process's I/O for the reading that is to come; by how much it has grown, if it has.
+    pub(super) fn read_traffic_ahead(&mut self) -> Option<Traffic> {
+        let read = self.read_traffic();
+        let grown = read.as_ref().ok().and_then(|counted| self.traffic.growth(*counted));
+        self.traffic_ahead = Some(read);
+        grown
     }
 
     fn read_traffic(&mut self) -> io::Result<Traffic> {
@@ -320,6 +364,7 @@ impl Member {
 
     /// A reading that failed leaves the last good one.
     fn remember(&mut self, sample: &ProcessSample) {
+        self.peak_bytes = self.peak_bytes.max(sample.rss_peak_bytes);
         let mut before = std::mem::replace(&mut self.last, sample.clone());
         for (now, before) in counters(&mut self.last).into_iter().zip(counters(&mut before)) {
             *now = now.or(*before);

@@ -231,9 +231,13 @@ impl ProcessProbe {
 
     /// The number under which the process has its rows, and its resident memory; `None` if it is gone.
     fn sample_one(&mut self, pid: i32, t_ns: i64, journal: &Journal) -> Option<(i64, i64)> {
+        let is_due = self.alive.get(&pid)?.is_due(t_ns, self.newest.may_be_another(pid));
+        if is_due {
+            self.read_traffic_ahead(pid, t_ns, journal);
+        }
         let member = self.alive.get_mut(&pid)?;
         let before = member.last.clone();
-        let Some(Reading { sample, slow }) = member.read(t_ns, self.units.page_bytes, &mut self.ledger) else {
+        let Some(Reading { sample, slow }) = member.read(t_ns, self.units.page_bytes, is_due, &mut self.ledger) else {
             self.let_go(pid, t_ns, journal);
             return None;
         };
@@ -248,6 +252,20 @@ impl ProcessProbe {
         }
         self.write_name(pid, t_ns, journal);
         Some((process, rss_bytes))
+    }
+
+    /// Reads a process's I/O, and lets those of its children go that it has waited for since they were read: their I/O is
+    /// in its own by now. Read again until nobody has gone: whoever is still there then is not in it.
+    fn read_traffic_ahead(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
+        while let Some(grown) = self.alive.get_mut(&pid).and_then(Member::read_traffic_ahead) {
+            let may_be_in = |member: &&mut Member| member.parent_pid == pid && member.traffic.may_be_in(grown);
+            let children = self.alive.values_mut().filter(may_be_in);
+            let gone: Vec<i32> = children.filter_map(|child| child.is_gone().then_some(child.pid)).collect();
+            if gone.is_empty() {
+                break;
+            }
+            gone.into_iter().for_each(|child| self.let_go(child, t_ns, journal));
+        }
     }
 
     fn write_others(&mut self, t_ns: i64, journal: &Journal) {
@@ -265,10 +283,11 @@ impl ProcessProbe {
         }
         let members: Vec<&Member> = self.alive.values().collect();
         for (new, old) in others::changes(&members, self.root_pid, t_ns) {
-            if let Some(old) = old.and_then(|pid| self.alive.get_mut(&pid)) {
-                let process = old.process.take();
-                old.keep_files_open(false);
-                process.into_iter().for_each(|process| write_end(process, t_ns, journal));
+            if let Some(process) = old.and_then(|pid| self.alive.get_mut(&pid)?.join_others()) {
+                write_end(process, t_ns, journal);
+            }
+            if let Some(new) = self.alive.get_mut(&new) {
+                new.own_rows_since_ns = Some(t_ns);
             }
             self.give_number(new, t_ns, journal);
         }
@@ -276,11 +295,15 @@ impl ProcessProbe {
 
     /// Lets a process go that has left the tree without a last word: it was waited for by its own parent.
     fn let_go(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
-        let Some(member) = self.alive.get(&pid) else { return };
+        // What it had inherited of its own children goes on with its own.
+        let children = self.alive.values_mut().filter(|member| member.parent_pid == pid);
+        let gone: Vec<i32> = children.filter_map(|child| child.is_gone().then_some(child.pid)).collect();
+        gone.into_iter().for_each(|child| self.let_go(child, t_ns, journal));
+        let Some(member) = self.alive.get_mut(&pid) else { return };
         if let Some(process) = member.process {
             write_end(process, t_ns, journal);
         }
-        let (parent_pid, traffic) = (member.parent_pid, member.traffic);
+        let (parent_pid, traffic) = (member.parent_pid, std::mem::take(&mut member.traffic));
         if let Some(parent) = self.alive.get_mut(&parent_pid) {
             parent.traffic.child_has_gone(traffic);
         }
@@ -303,6 +326,7 @@ impl ProcessProbe {
             parent: member.parent,
             name: Some(self.mask.process_name(&member.name)),
             role: self.group.role(member.inside),
+            own_rows_since_ns: member.own_rows_since_ns,
         });
     }
 }

@@ -15,15 +15,17 @@ pub(super) const NAME: &str = "other";
 /// The sum.
 pub(super) struct Others {
     pub(super) process: i64,
-    /// Counters: what each counted while it was one of them. Gauges: of those that are there at the moment.
+    /// Counters: what each counted while it was one of them. Gauges: of those that are there at the moment. Peaks: also
+    /// of those that have ended as one of them, but not of those that have left the sum for rows of their own.
     sum: ProcessSample,
     written: ProcessSample,
+    ended_peaks_bytes: Option<i64>,
 }
 
 impl Others {
     pub(super) fn new(process: i64) -> Self {
         let nothing = ProcessSample { process, ..ProcessSample::default() };
-        Self { process, sum: nothing.clone(), written: nothing }
+        Self { process, sum: nothing.clone(), written: nothing, ended_peaks_bytes: None }
     }
 
     /// Adds what one of them counted between two readings.
@@ -37,27 +39,27 @@ impl Others {
         }
     }
 
+    /// Keeps the peak of one that has ended.
+    pub(super) fn keep_peak(&mut self, member: &Member) {
+        self.ended_peaks_bytes = plus(self.ended_peaks_bytes, member.untold_peak_bytes());
+    }
+
     /// Sums up the gauges of those that are there; the row, where it is to be written.
     pub(super) fn row<'a>(&mut self, t_ns: i64, members: impl Iterator<Item = &'a Member>) -> Option<ProcessSample> {
         let gauges = |sample: &ProcessSample| {
-            [
-                sample.rss_bytes,
-                sample.rss_peak_bytes,
-                sample.virtual_bytes,
-                sample.swap_bytes,
-                sample.threads,
-                sample.open_files,
-            ]
+            [sample.rss_bytes, sample.virtual_bytes, sample.swap_bytes, sample.threads, sample.open_files]
         };
-        let (mut sums, mut processes) = ([None; 6], 0);
+        let (mut sums, mut processes, mut peaks_bytes) = ([None; 5], 0, self.ended_peaks_bytes);
         for member in members {
             processes += 1;
+            peaks_bytes = plus(peaks_bytes, member.untold_peak_bytes());
             for (sum, value) in sums.iter_mut().zip(gauges(&member.last)) {
-                *sum = value.map(|value| sum.unwrap_or(0) + value).or(*sum);
+                *sum = plus(*sum, value);
             }
         }
         let sum = &mut self.sum;
-        [sum.rss_bytes, sum.rss_peak_bytes, sum.virtual_bytes, sum.swap_bytes, sum.threads, sum.open_files] = sums;
+        [sum.rss_bytes, sum.virtual_bytes, sum.swap_bytes, sum.threads, sum.open_files] = sums;
+        sum.rss_peak_bytes = peaks_bytes;
         sum.processes = Some(processes);
         let unchanged = ProcessSample { t_ns: self.written.t_ns, ..sum.clone() } == self.written;
         if unchanged && (processes == 0 || t_ns - self.written.t_ns < SLOW_NS) {
@@ -67,6 +69,11 @@ impl Others {
         self.written = sum.clone();
         Some(sum.clone())
     }
+}
+
+/// A sum and one value more; what could not be read leaves it as it is.
+fn plus(sum: Option<i64>, value: Option<i64>) -> Option<i64> {
+    value.map(|value| sum.unwrap_or(0) + value).or(sum)
 }
 
 /// Who is to get a number of its own, and whose place it takes, by memory: the greatest of those that are summed up, as

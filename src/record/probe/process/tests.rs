@@ -421,3 +421,115 @@ fn children_of_the_recorder_that_were_there_before_are_never_the_runs() {
     (2..40).for_each(|t_ns| assert_eq!(probe.sample(t_ns, &journal).pids, [ROOT]));
     assert!(!probe.last_words(ROOT + 2, 40, &journal));
 }
+
+#[test]
+fn peaks_of_the_sum_are_of_those_that_stayed_in_it_and_each_process_counts_once() {
+    let proc = Proc::new();
+    (1..=100).for_each(|n| proc.put_with(ROOT + n, ROOT, 101, 1, 0));
+    let (mut probe, journal) = proc.probe();
+    probe.sample(0, &journal);
+    let last = |process: Option<i64>| {
+        proc.rows(&journal)
+            .into_iter()
+            .rfind(|row| Some(row.process) == process && row.rss_peak_bytes.is_some())
+            .unwrap()
+    };
+    let others = Some(probe.others.as_ref().unwrap().process);
+    // Each has peaked at 4 KiB.
+    assert_eq!(last(others).rss_peak_bytes, Some(37 * 4096));
+    let summed_up = |probe: &ProcessProbe| -> Vec<i32> {
+        let mut summed_up: Vec<&Member> = probe.alive.values().filter(|member| member.process.is_none()).collect();
+        summed_up.sort_by_key(|member| member.order);
+        summed_up.into_iter().map(|member| member.pid).collect()
+    };
+    let (grown, ended) = (summed_up(&probe)[0], summed_up(&probe)[1]);
+    proc.put_with(grown, ROOT, 101, 500, 0);
+    fs::write(proc.file(grown, "status"), "Name:\tworker\nVmHWM:\t2000 kB\n").unwrap();
+    for t_ns in [SLOW_NS, 2 * SLOW_NS] {
+        probe.sample(t_ns, &journal);
+    }
+    proc.end(ended);
+    probe.sample(3 * SLOW_NS, &journal);
+    // By hand: the grown one has left; the peak of the one that has ended stays; the one that came for the grown one has
+    // told its peak in its own row.
+    assert_eq!(last(others).rss_peak_bytes, Some(36 * 4096));
+    assert_eq!(last(probe.alive[&grown].process).rss_peak_bytes, Some(2000 << 10));
+    // That one grows in its turn, and gets another number: what it has is told there alone.
+    let back = summed_up(&probe).into_iter().find(|pid| probe.alive[pid].untold_peak_bytes() == Some(0)).unwrap();
+    proc.put_with(back, ROOT, 101, 300, 0);
+    fs::write(proc.file(back, "status"), "Name:\tworker\nVmHWM:\t1200 kB\n").unwrap();
+    for t_ns in [4 * SLOW_NS, 5 * SLOW_NS] {
+        probe.sample(t_ns, &journal);
+    }
+    assert_eq!(last(others).rss_peak_bytes, Some(36 * 4096));
+    assert_eq!(last(probe.alive[&back].process).rss_peak_bytes, Some(1200 << 10));
+}
+
+#[test]
+fn a_process_that_leaves_the_sum_says_since_when_and_has_a_row_at_once() {
+    let proc = Proc::new();
+    (1..=100).for_each(|n| proc.put_with(ROOT + n, ROOT, 101, 1, 0));
+    let (mut probe, journal) = proc.probe();
+    probe.sample(0, &journal);
+    let grown = probe.alive.values().find(|member| member.process.is_none()).unwrap().pid;
+    proc.put_with(grown, ROOT, 101, 500, 0);
+    // It is read at a full second, and ranked a little later.
+    for t_ns in [SLOW_NS, SLOW_NS + 1] {
+        probe.sample(t_ns, &journal);
+    }
+    probe.rank_next_ns = 0;
+    probe.sample(SLOW_NS + 2, &journal);
+    let number = probe.alive[&grown].process;
+    let row = proc.rows(&journal).into_iter().find(|row| Some(row.process) == number).unwrap();
+    assert_eq!((row.t_ns, row.rss_bytes), (SLOW_NS + 2, Some(500 * 4096)));
+    let mut since = Vec::new();
+    crate::trace::journal::read(&proc.0.path().join("journal"), |row| {
+        if let crate::trace::tables::Row::Process(process) = row {
+            since.extend(process.own_rows_since_ns.map(|since| (process.process, since)));
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(since, [(number.unwrap(), SLOW_NS + 2)]);
+}
+
+#[test]
+fn a_child_that_is_waited_for_between_its_reading_and_its_parents_counts_once() {
+    let proc = Proc::new();
+    proc.put_with(ROOT, Pid::this().as_raw(), 100, 1, 7);
+    proc.put_with(ROOT + 1, ROOT, 101, 1, 1000);
+    let (mut probe, journal) = proc.probe();
+    probe.kept_open = 0;
+    probe.sample(1, &journal);
+    probe.sample_one(ROOT + 1, 2, &journal);
+    proc.end(ROOT + 1);
+    proc.put_with(ROOT, Pid::this().as_raw(), 100, 1, 7 + 1000 + 20);
+    probe.sample_one(ROOT, 2, &journal);
+    // The first 7 are the starting shim's.
+    assert_eq!(totals(&proc.rows(&journal)).0, 1020);
+    proc.put_with(ROOT, Pid::this().as_raw(), 100, 1, 7 + 1000 + 30);
+    probe.sample(3, &journal);
+    let rows = proc.rows(&journal);
+    assert_eq!(totals(&rows).0, 1030);
+    let of_root: Vec<i64> = rows.iter().filter(|row| row.process == 0).filter_map(|row| row.written_bytes).collect();
+    assert!(of_root.is_sorted(), "{of_root:?}");
+}
+
+#[test]
+fn another_process_under_the_pid_of_one_that_is_summed_up_is_another_process() {
+    let proc = Proc::new();
+    proc.newest_pid(ROOT + 9);
+    proc.put(ROOT + 1, ROOT, 101);
+    let (mut probe, journal) = proc.probe();
+    // The root alone has rows of its own.
+    probe.own_in_all = 1;
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT]);
+    // Its clock can be read, whoever is under the pid.
+    probe.alive.get_mut(&(ROOT + 1)).unwrap().clock = nix::time::ClockId::pid_cpu_clock_id(Pid::this());
+    assert_eq!(pids(&mut probe, &journal), [ROOT + 1, ROOT], "nobody is new");
+    proc.put(ROOT + 1, ROOT, 999);
+    // Pids have begun anew meanwhile.
+    proc.newest_pid(ROOT + 6);
+    assert_eq!(pids(&mut probe, &journal), [ROOT]);
+    assert_eq!(probe.alive.len(), 1);
+}

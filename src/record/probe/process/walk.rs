@@ -27,6 +27,8 @@ pub(super) struct Newest {
     pid: Option<i32>,
     walk_at_last_ns: i64,
     walks: u64,
+    /// What the last look found.
+    news: News,
 }
 
 /// Which pids can be new since the last walk.
@@ -42,7 +44,7 @@ enum News {
 impl Newest {
     pub(super) fn new(proc: &Path) -> Self {
         let loadavg = Some(Source::new(proc.join("loadavg"), &[]));
-        Self { loadavg, pid: None, walk_at_last_ns: i64::MIN, walks: 0 }
+        Self { loadavg, pid: None, walk_at_last_ns: i64::MIN, walks: 0, news: News::Any }
     }
 
     /// Makes the next look a walk, whether or not somebody has come.
@@ -53,11 +55,17 @@ impl Newest {
     /// Must be asked before the walk: who comes in between is then found again.
     fn news(&mut self) -> News {
         let newest = self.loadavg.as_mut().and_then(|source| source.try_read(kernel::newest_pid).ok());
-        match (std::mem::replace(&mut self.pid, newest), newest) {
+        self.news = match (std::mem::replace(&mut self.pid, newest), newest) {
             (Some(before), Some(now)) if before == now => News::None,
             (Some(before), Some(now)) => News::Between(before, now),
             _ => News::Any,
-        }
+        };
+        self.news
+    }
+
+    /// Whether the pid may have been given out again before the last look.
+    pub(super) fn may_be_another(&self, pid: i32) -> bool {
+        self.news.has(pid)
     }
 }
 
@@ -86,7 +94,11 @@ impl ProcessProbe {
             self.strangers.clear();
         }
         let listed = self.present_pids();
-        let Some(present) = self.ledger.walk.count(listed) else { return };
+        let Some(present) = self.ledger.walk.count(listed) else {
+            // Whoever is new is still new at the next tick.
+            self.newest.forget();
+            return;
+        };
         self.look_at_group();
         let group = &self.group;
         let stays = |pid: &i32| present.contains(pid) && !group.holds(*pid) && (news == News::Any || !news.has(*pid));
@@ -227,6 +239,8 @@ impl ProcessProbe {
         let mut last = member.last.clone();
         member.counted_before = counters(&mut last).map(|value| value.unwrap_or(0));
         member.written_name = None;
+        // Its first row is written whether or not anything has changed.
+        member.read_all_next();
     }
 
     fn begin_others(&mut self, t_ns: i64, journal: &Journal) {
@@ -239,7 +253,11 @@ impl ProcessProbe {
 
     /// Lets a process go that has left the tree: of what was kept for it only its CPU time stays.
     pub(super) fn forget(&mut self, pid: i32) {
-        let member = self.alive.remove(&pid).filter(|member| self.group.counts(member.inside));
+        let Some(member) = self.alive.remove(&pid) else { return };
+        if let Some(others) = self.others.as_mut().filter(|_| member.process.is_none()) {
+            others.keep_peak(&member);
+        }
+        let member = Some(member).filter(|member| self.group.counts(member.inside));
         if let Some(cpu_ns) = member.and_then(|member| member.last.cpu_ns) {
             self.ended_cpu_ns = Some(self.ended_cpu_ns.unwrap_or(0) + cpu_ns);
         }
