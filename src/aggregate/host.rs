@@ -50,7 +50,7 @@ impl Cpu {
 pub(super) fn host(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
     let step = longest_step_ns(record.interval_ns);
     let mut cpu = Cpu::new(step);
-    let [mut iowait, mut steal, mut swap_in, mut swap_out] = std::array::from_fn(|_| Counter::new(step));
+    let [mut iowait, mut steal, mut swap_in, mut swap_out, mut energy] = std::array::from_fn(|_| Counter::new(step));
     let busy = col("cpu_user_ns") + col("cpu_system_ns");
     let columns = [
         busy.clone(),
@@ -59,17 +59,19 @@ pub(super) fn host(table: LazyFrame, record: &RunRecord, figures: &mut Figures) 
         col("cpu_steal_ns"),
         col("swap_in_bytes"),
         col("swap_out_bytes"),
+        col("cpu_energy_mj"),
     ];
     each_row(
         table.clone(),
         ["t_ns"],
         columns,
-        |[t], [busy, all, iowait_ns, steal_ns, swap_in_bytes, swap_out_bytes]| {
+        |[t], [busy, all, iowait_ns, steal_ns, swap_in_bytes, swap_out_bytes, energy_mj]| {
             cpu.push(t, busy, all);
             iowait.push(t, iowait_ns);
             steal.push(t, steal_ns);
             swap_in.push(t, swap_in_bytes);
             swap_out.push(t, swap_out_bytes);
+            energy.push(t, energy_mj);
         },
     )?;
     figures.set(Metric::HostCpu, cpu.share_of(&cpu.busy));
@@ -78,6 +80,7 @@ pub(super) fn host(table: LazyFrame, record: &RunRecord, figures: &mut Figures) 
     figures.set(Metric::ForeignCpu, foreign(&cpu, record));
     figures.set(Metric::SwapIn, swap_in.amount());
     figures.set(Metric::SwapOut, swap_out.amount());
+    figures.set(Metric::CpuEnergy, energy.amount().map(|mj| mj / 1e3));
     figures.set_windows(Quantity::HostCpu, cpu.windows());
     memory(table, record, figures)
 }
@@ -157,6 +160,8 @@ mod tests {
             cpu_steal_ns: Some(t_ns / 10),
             memory_available_bytes: Some(if t_ns == 3 * SECOND { 300 } else { 800 - t_ns / SECOND }),
             swap_in_bytes: Some(7 + t_ns / SECOND),
+            // Each second, 2 W.
+            cpu_energy_mj: (t_ns % SECOND == 0).then_some(5000 + 2000 * (t_ns / SECOND)),
             ..Host::default()
         };
         ticks(interval_ns, 10 * SECOND).map(row).collect()
@@ -169,6 +174,7 @@ mod tests {
             for (metric, right) in [(Metric::HostCpu, 0.6), (Metric::IoWait, 0.1), (Metric::Steal, 0.05)] {
                 assert!((figures.values[&metric] - right).abs() < 1e-9, "{metric:?} {:?}", figures.values);
             }
+            assert_eq!(figures.values[&Metric::CpuEnergy], 20.0);
             let windows = &figures.windows[&Quantity::HostCpu];
             assert_eq!(windows.len(), 10);
             assert!(windows.values().all(|share| (share - 0.6).abs() < 1e-9), "{windows:?}");

@@ -43,6 +43,7 @@ struct Process {
     is_sum: bool,
     rss_peak: Option<f64>,
     virtual_peak: Option<f64>,
+    open_files: Option<f64>,
     read: Option<f64>,
     written: Option<f64>,
 }
@@ -70,6 +71,7 @@ pub(super) fn tree(samples: LazyFrame, known: &Known, record: &RunRecord, figure
         "read_bytes",
         "written_bytes",
         "processes",
+        "open_files",
     ];
     each_row(samples, ["t_ns", "process"], columns.map(col), |[t, process], values| {
         if known.clients.contains(&process) {
@@ -142,8 +144,8 @@ impl Tree {
         }
     }
 
-    fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 8]) {
-        let [cpu, rss, threads, rss_peak, virtual_peak, read, written, processes] = values;
+    fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 9]) {
+        let [cpu, rss, threads, rss_peak, virtual_peak, read, written, processes, open_files] = values;
         let is_end = values.iter().all(Option::is_none);
         let process = self.processes.entry(process).or_insert_with(|| Process::new(t_ns, start_ns));
         self.last_ns = self.last_ns.max(t_ns);
@@ -176,7 +178,7 @@ impl Tree {
             self.summed_up.push((t_ns, (processes - before) as i64));
         }
         process.is_sum |= processes.is_some();
-        process.raise([rss_peak, virtual_peak, read, written]);
+        process.raise([rss_peak, virtual_peak, open_files, read, written]);
     }
 
     /// Lets the last readings of resident memory hold: to the end of the table where the process was still alive then.
@@ -204,6 +206,7 @@ impl Tree {
         let over = |value: fn(&Process) -> Option<f64>| self.processes.values().map(value);
         figures.set(Metric::MemorySumOfPeaks, self.sum_of_peaks(known));
         figures.set(Metric::VirtualPeak, greatest(over(|process| process.virtual_peak)));
+        figures.set(Metric::OpenFiles, greatest(over(|process| process.open_files)));
         figures.set(Metric::DiskRead, sum(over(|process| process.read)));
         figures.set(Metric::DiskWritten, sum(over(|process| process.written)));
         let gone = |process: &Process| process.ended_ns.unwrap_or(process.last_ns.saturating_add(1));
@@ -222,7 +225,7 @@ impl Tree {
 
 impl Process {
     /// Takes what a row tells of peaks and totals so far.
-    fn raise(&mut self, [rss_peak, virtual_bytes, read, written]: [Option<f64>; 4]) {
+    fn raise(&mut self, [rss_peak, virtual_bytes, open_files, read, written]: [Option<f64>; 5]) {
         // The greatest value so far: a last reading of a process that is just ending must not take anything back.
         let raise = |so_far: &mut Option<f64>, value| *so_far = greatest([*so_far, value].into_iter());
         raise(&mut self.read, read);
@@ -233,6 +236,7 @@ impl Process {
         } else {
             raise(&mut self.rss_peak, rss_peak);
             raise(&mut self.virtual_peak, virtual_bytes);
+            raise(&mut self.open_files, open_files);
         }
     }
 
@@ -249,6 +253,7 @@ impl Process {
             is_sum: false,
             rss_peak: None,
             virtual_peak: None,
+            open_files: None,
             read: None,
             written: None,
         }

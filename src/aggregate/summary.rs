@@ -295,7 +295,7 @@ metrics! {
     MemoryPssPeak = "memory_pss_peak", Bytes;
     /// Highest memory charged to the run's own control group or its container's, page cache included.
     MemoryGroupPeak = "memory_group_peak", Bytes;
-    /// Greatest virtual memory of any one process.
+    /// Greatest virtual memory of any one process that has rows of its own.
     VirtualPeak = "virtual_peak", Bytes;
     /// Host memory in use (total less available) at the first sample.
     HostMemoryBefore = "host_memory_before", Bytes;
@@ -307,10 +307,14 @@ metrics! {
     SwapIn = "swap_in", Bytes;
     /// Bytes written to swap by the host.
     SwapOut = "swap_out", Bytes;
+    /// Energy of all CPU packages of the host by their own counters.
+    CpuEnergy = "cpu_energy", Joule;
     /// Greatest number of processes of the tree at one tick.
     Processes = "processes", Count;
     /// Greatest number of threads of the tree at one tick.
     Threads = "threads", Count;
+    /// Greatest number of open file descriptors of any one process that has rows of its own.
+    OpenFiles = "open_files", Count;
     /// Bytes that the tree read from storage.
     DiskRead = "disk_read", Bytes;
     /// Bytes that the tree wrote to storage.

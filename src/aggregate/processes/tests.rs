@@ -141,6 +141,7 @@ fn peaks_and_bytes_are_the_greatest_so_far_summed_over_processes() {
     let row = |t: f64, process, peak, read| ProcessSample {
         rss_peak_bytes: Some(peak),
         virtual_bytes: Some(peak * 10),
+        open_files: Some(peak + 3),
         read_bytes: read,
         ..sample(ns(t), process)
     };
@@ -148,7 +149,7 @@ fn peaks_and_bytes_are_the_greatest_so_far_summed_over_processes() {
     let rows = vec![row(0.0, 0, 30, Some(5)), row(0.1, 0, 40, Some(9)), row(0.1, 1, 7, None), row(0.2, 0, 0, Some(0))];
     let values = measured(rows, &[], ns(0.1)).values;
     assert_eq!(values[&Metric::MemorySumOfPeaks], 47.0);
-    assert_eq!(values[&Metric::VirtualPeak], 400.0);
+    assert_eq!((values[&Metric::VirtualPeak], values[&Metric::OpenFiles]), (400.0, 43.0));
     assert_eq!((values[&Metric::DiskRead], values.get(&Metric::DiskWritten)), (9.0, None));
 }
 
@@ -198,6 +199,7 @@ fn a_process_that_leaves_the_sum_counts_there_no_more_and_in_its_own_rows_from_t
         rss_bytes: Some(rss),
         rss_peak_bytes: Some(peak),
         virtual_bytes: Some(1000 + rss),
+        open_files: Some(7),
         threads: Some(1),
         ..sample(ns(t), process)
     };
@@ -205,6 +207,7 @@ fn a_process_that_leaves_the_sum_counts_there_no_more_and_in_its_own_rows_from_t
         processes: Some(n),
         threads: Some(n),
         virtual_bytes: Some(9000),
+        open_files: Some(7 * n),
         ..row(t, 1, rss, peaks)
     };
     let mut rows = Vec::new();
@@ -236,8 +239,9 @@ fn a_process_that_leaves_the_sum_counts_there_no_more_and_in_its_own_rows_from_t
     let right = [
         // By hand: root 100, the two that stayed 20, the one that was put in 5, the grown one 60.
         (Metric::MemorySumOfPeaks, 185.0),
-        // The root's; that of many together is no process's.
+        // The root's; what many have together is no process's.
         (Metric::VirtualPeak, 1100.0),
+        (Metric::OpenFiles, 7.0),
         (Metric::Processes, 5.0),
         (Metric::Threads, 5.0),
     ];
