@@ -67,7 +67,7 @@ fn the_memory_peak_of_the_runs_own_group_is_that_of_its_processes_together() {
         assert!((115.0..180.0).contains(&peak), "{peak} MiB");
         let environment = bench.trace().environments.remove(0);
         let summary = shice::aggregate::summarise(&environment).unwrap();
-        let metric = shice::aggregate::summary::Metric::MemoryGroupPeak;
+        let metric = shice::aggregate::metric::Metric::MemoryGroupPeak;
         assert_eq!(summary.cases[0].runs[0].values[&metric] / MIB, peak);
     }
 }

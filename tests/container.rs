@@ -13,7 +13,7 @@ use common::{Bench, column, is_alive, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use polars::prelude::{col, lit};
-use shice::aggregate::summary::Metric;
+use shice::aggregate::metric::Metric;
 use shice::trace::Run;
 use shice::trace::run::{Coverage, CoverageState, GroupScope, Outcome};
 use shice::trace::tables::{Cgroup, Foreign, Process, ProcessSample};

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use common::{Bench, text};
 use polars::prelude::{DataType, col};
+use shice::aggregate::metric::Metric;
 use shice::aggregate::summarise;
-use shice::aggregate::summary::Metric;
 use shice::trace::run::CoverageState;
 use shice::trace::tables::Foreign;
 

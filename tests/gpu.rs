@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::compile_library;
 use polars::prelude::{DataFrame, DataType};
+use shice::aggregate::metric::Metric;
 use shice::aggregate::summarise;
-use shice::aggregate::summary::{EnvironmentSummary, Metric};
+use shice::aggregate::summary::EnvironmentSummary;
 use shice::trace::run::{Coverage, CoverageState, GpuRef, Outcome};
 use shice::trace::tables::{Gpu, Host};
 use shice::trace::{Run, Trace};

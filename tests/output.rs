@@ -171,14 +171,14 @@ const BAR: &str = "import sys, time\n\
     for n in range(101): draw('Validating: ', n, 100)\n\
     sys.stderr.write('\\n')\n";
 
-fn values(bench: &Bench) -> std::collections::BTreeMap<shice::aggregate::summary::Metric, f64> {
+fn values(bench: &Bench) -> std::collections::BTreeMap<shice::aggregate::metric::Metric, f64> {
     let summary = shice::aggregate::summarise(&bench.trace().environments[0]).unwrap();
     summary.cases[0].runs[0].values.clone()
 }
 
 #[test]
 fn steps_are_read_from_a_bar_and_the_report_says_where_they_come_from() {
-    use shice::aggregate::summary::Metric;
+    use shice::aggregate::metric::Metric;
     let bench = Bench::new();
     assert!(python(&bench, BAR).env_remove("PYTHONUNBUFFERED").output().unwrap().status.success());
     let run = bench.only_run();
@@ -210,7 +210,7 @@ fn steps_are_read_from_a_bar_and_the_report_says_where_they_come_from() {
 
 #[test]
 fn a_pattern_of_the_users_own_gives_samples_a_second() {
-    use shice::aggregate::summary::Metric;
+    use shice::aggregate::metric::Metric;
     let bench = Bench::new();
     let script = "for n in 1 2 3 4 5 6 7 8; do echo \"it $n of 8, seen $((n * 64))\"; sleep 0.1; done";
     let pattern = r"it (?P<step>\d+) of (?P<total>\d+), seen (?P<samples>\d+)";

@@ -11,7 +11,7 @@ use common::{Bench, column, is_alive, python, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use polars::prelude::{DataType, col, lit};
-use shice::aggregate::summary::Metric;
+use shice::aggregate::metric::Metric;
 use shice::trace::Run;
 use shice::trace::run::{Coverage, CoverageState};
 use shice::trace::tables::{Process, ProcessSample};
@@ -84,7 +84,7 @@ fn a_tree_of_many_processes_is_measured_whole_with_few_files_open() {
     // 100 sleepers and their shell.
     let environment = bench.trace().environments.remove(0);
     let summary = shice::aggregate::summarise(&environment).unwrap();
-    let processes = summary.cases[0].runs[0].values[&shice::aggregate::summary::Metric::Processes];
+    let processes = summary.cases[0].runs[0].values[&shice::aggregate::metric::Metric::Processes];
     assert!(processes >= 101.0, "{processes} processes");
     assert_eq!(coverage(&run, "process_sample.memory").state, CoverageState::Measured);
     assert_eq!(coverage(&run, "process_sample.io").state, CoverageState::Measured);
@@ -141,7 +141,7 @@ fn idle_children_that_live_for_less_than_a_second_are_counted_while_they_live() 
     bench.record("for n in 1 2 3 4 5 6 7 8; do sleep 0.8 & done; wait");
     let environment = bench.trace().environments.remove(0);
     let summary = shice::aggregate::summarise(&environment).unwrap();
-    let processes = summary.cases[0].runs[0].values[&shice::aggregate::summary::Metric::Processes];
+    let processes = summary.cases[0].runs[0].values[&shice::aggregate::metric::Metric::Processes];
     // Eight children and their shell.
     assert_eq!(processes, 9.0);
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::summary::{ForeignProgram, Metric, Quantity};
+use super::metric::Metric;
+
+use super::summary::{ForeignProgram, Quantity};
 use crate::trace::StepSource;
 
 /// One number a metric, the windows of each quantity, and the busy share of each core.

@@ -6,7 +6,8 @@ use anyhow::Result;
 use polars::prelude::*;
 
 use super::figures::Figures;
-use super::summary::{ForeignProgram, Metric};
+use super::metric::Metric;
+use super::summary::ForeignProgram;
 use crate::trace::RunRecord;
 
 /// Programs that a summary names at most.

@@ -6,9 +6,10 @@ use anyhow::Result;
 use polars::prelude::*;
 
 use super::figures::Figures;
+use super::metric::Metric;
 use super::readings::Counter;
 use super::rows::each_row;
-use super::summary::{BUSY_CORE, Metric, Quantity};
+use super::summary::{BUSY_CORE, Quantity};
 use super::windows::{longest_step_ns, ratio};
 use crate::trace::RunRecord;
 

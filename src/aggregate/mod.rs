@@ -12,6 +12,7 @@ mod gpu;
 mod host;
 mod loaded;
 mod memory;
+pub mod metric;
 mod processes;
 mod readings;
 mod rows;
@@ -179,7 +180,8 @@ fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
 
 #[cfg(test)]
 mod tests {
-    use super::summary::{Metric, Quantity};
+    use super::metric::Metric;
+    use super::summary::Quantity;
     use super::testing::{Recorded, SECOND, record, store, ticks};
     use super::*;
     use crate::trace::RunRecord;

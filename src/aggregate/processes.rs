@@ -6,9 +6,10 @@ use anyhow::Result;
 use polars::prelude::*;
 
 use super::figures::Figures;
+use super::metric::Metric;
 use super::readings::{greatest, sum};
 use super::rows::each_row;
-use super::summary::{Metric, Quantity};
+use super::summary::Quantity;
 use super::windows::{WINDOW_NS, Windows, longest_step_ns};
 use crate::trace::RunRecord;
 

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result};
 
 use super::figures::Figures;
+use super::metric::Metric;
 use super::statistics::quantile;
-use super::summary::{Metric, Quantity};
+use super::summary::Quantity;
 use super::windows::WINDOW_NS;
 use super::{cgroup, foreign, gpu, host, memory, processes, steps};
 use crate::trace::tables::{Cgroup, Core, Foreign, Gpu, Host, Memory, Process, ProcessSample, Step};

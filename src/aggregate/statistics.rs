@@ -2,7 +2,9 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::summary::{CoreUsage, Metric, MetricSummary, RunSummary, Unit};
+use super::metric::{Metric, Unit};
+
+use super::summary::{CoreUsage, MetricSummary, RunSummary};
 
 /// Statistics of a metric over runs; none where no run has a value.
 pub(super) fn summarise(metric: Metric, values: &[f64]) -> Option<MetricSummary> {

@@ -7,9 +7,9 @@ use anyhow::Result;
 use polars::prelude::*;
 
 use super::figures::Figures;
+use super::metric::Metric;
 use super::rows::each_row;
 use super::statistics::median;
-use super::summary::Metric;
 use crate::trace::StepSource;
 
 mod shown;

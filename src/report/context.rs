@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::words::Words;
 use super::{escape, format};
-use crate::aggregate::summary::{EnvironmentSummary, Metric, MetricSummary};
+use crate::aggregate::metric::Metric;
+use crate::aggregate::summary::{EnvironmentSummary, MetricSummary};
 
 /// Shared by the builders of one report.
 #[derive(Clone, Debug)]

@@ -1,7 +1,9 @@
 //! The catalogue of findings: every judgement of a report is a rule over measured values. What was not measured earns
 //! no finding. The words of a rule are `finding.<name>` and `finding.<name>.short` in the catalogues of words.
 
-use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric, MetricSummary, RunSummary, Unit};
+use crate::aggregate::metric::{Metric, Unit};
+
+use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, MetricSummary, RunSummary};
 use crate::trace::run::Outcome;
 
 /// What a rule looks at, of one case.

@@ -5,8 +5,10 @@ use std::f64::consts::PI;
 
 use serde_json::json;
 
+use crate::aggregate::metric::Metric;
+
 use crate::aggregate::summary::{
-    CaseSummary, CheckSummary, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut, LoadedSummary, Metric,
+    CaseSummary, CheckSummary, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut, LoadedSummary,
     MetricSummary, Point, Quantity, RunSummary,
 };
 use crate::record::checks;

@@ -1,6 +1,6 @@
 //! Numbers to text. The same in both languages: units are symbols, thousands have commas, what is absent is a dash.
 
-use crate::aggregate::summary::Unit;
+use crate::aggregate::metric::Unit;
 
 /// What stands where nothing was measured. Never a zero.
 pub(crate) const ABSENT: &str = "–";

@@ -2,7 +2,8 @@
 
 use super::fixture;
 use super::*;
-use crate::aggregate::summary::{CoreUsage, Course, Metric, MetricSummary, Point, Quantity};
+use crate::aggregate::metric::Metric;
+use crate::aggregate::summary::{CoreUsage, Course, MetricSummary, Point, Quantity};
 use crate::trace::StepSource;
 use crate::trace::run::StepReading;
 

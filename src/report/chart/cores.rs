@@ -5,7 +5,8 @@ use anyhow::Result;
 use super::canvas::{self, Axis, Labels};
 use super::palette::SERIES;
 use super::ticks;
-use crate::aggregate::summary::{CoreUsage, Unit};
+use crate::aggregate::metric::Unit;
+use crate::aggregate::summary::CoreUsage;
 use crate::report::format::Scale;
 
 /// Labels that fit below the bars.

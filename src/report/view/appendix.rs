@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::levels::Table;
 use super::{foreign, method};
-use crate::aggregate::summary::{CaseSummary, LeftOut, Metric, RunSummary, Unit};
+use crate::aggregate::metric::{Metric, Unit};
+use crate::aggregate::summary::{CaseSummary, LeftOut, RunSummary};
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::findings::recorder_cores;

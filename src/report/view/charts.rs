@@ -3,7 +3,9 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::aggregate::summary::{BUSY_CORE, CaseSummary, Course, Quantity, Unit};
+use crate::aggregate::metric::Unit;
+
+use crate::aggregate::summary::{BUSY_CORE, CaseSummary, Course, Quantity};
 use crate::report::chart::cores::CoreChart;
 use crate::report::chart::course::{self, CourseChart, Series};
 use crate::report::chart::{Chart, Drawing};

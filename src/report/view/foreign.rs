@@ -4,7 +4,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::levels::Table;
-use crate::aggregate::summary::{CaseSummary, ForeignProgram, Metric, RunSummary, Unit};
+use crate::aggregate::metric::{Metric, Unit};
+use crate::aggregate::summary::{CaseSummary, ForeignProgram, RunSummary};
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::findings::FOREIGN_LOAD;

@@ -4,7 +4,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{CaseSentence, finding};
-use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Metric, MetricSummary};
+use crate::aggregate::metric::Metric;
+use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, MetricSummary};
 use crate::report::context::Context;
 use crate::report::escape;
 

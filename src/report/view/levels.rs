@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::aggregate::summary::Metric;
+use crate::aggregate::metric::Metric;
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::format::ABSENT;

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::aggregate::summary::{CaseSummary, Metric};
+use crate::aggregate::metric::Metric;
+
+use crate::aggregate::summary::CaseSummary;
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::format;
