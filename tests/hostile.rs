@@ -204,6 +204,26 @@ fn a_disk_that_fills_up_in_mid_run_loses_nothing_that_was_there() {
 }
 
 #[test]
+fn a_disk_that_takes_no_sample_leaves_a_ledger_that_claims_none() {
+    let bench = Bench::new();
+    // Full before anything is written: samples wait a quarter of a second for each other.
+    let fill = "dd if=/dev/zero of=disk/fill bs=1k 2>/dev/null; sleep 2";
+    let script = format!(
+        "{{ \"$0\" record --env e --out disk/traces --workload w --repeats 1 -- sh -c '{fill}' 2> told.txt; rm disk/fill; \
+         \"$0\" list disk/traces > list.txt; \"$0\" verify disk/traces > verify.txt; cp -r disk/traces traces; }}"
+    );
+    let Some(output) = on_a_small_disk(&bench, &script) else { return };
+    let read = |name: &str| fs::read_to_string(bench.path(name)).unwrap_or_default();
+    assert!(output.status.success(), "{} {}", text(&output.stderr), read("told.txt"));
+    assert!(read("told.txt").contains("samples may be lost"), "{}", read("told.txt"));
+    assert!(read("verify.txt").ends_with(": whole\n"), "{}", read("verify.txt"));
+    let run = bench.only_run();
+    assert_eq!(run.record.outcome, Outcome::Finished);
+    let of_host = run.record.coverage.iter().filter(|entry| entry.table() == "host");
+    assert!(run.has_table("host") || of_host.clone().all(|entry| !entry.state.claims_values()));
+}
+
+#[test]
 fn two_recorders_into_one_environment_leave_the_first_unharmed() {
     let bench = Bench::new();
     let first = start(&bench, &[], "echo $$ > pid; sleep 2");

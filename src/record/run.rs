@@ -95,7 +95,11 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     record.effective = desk.mask.values(steps.settings());
     record.coverage.push(coverage);
     record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
-    record.events.extend(bad_lines.into_iter().chain(output.not_kept).chain(journal.failure()));
+    let failure = journal.failure();
+    if let Some(failure) = &failure {
+        desk.progress.say(&format!("{failure}; is the disk of {} full?", folder.display()));
+    }
+    record.events.extend(bad_lines.into_iter().chain(output.not_kept).chain(failure));
     mask_words(record, desk.mask);
     record.recorder.journal_bytes = Some(journal.written_bytes());
     drop(journal);

@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 
 use super::journal;
 use super::layout::{JOURNAL_FILE, RESERVE_FILE, RUN_FILE, WORKING_FILES};
-use super::run::{Outcome, RunRecord};
-use super::sums;
-use super::tables::Sinks;
+use super::run::{CoverageState, Outcome, RunRecord};
+use super::tables::{SHAPES, Sinks};
+use super::{parquet, sums};
 use crate::files;
 
 /// Writes `run.json`, whole or not at all.
@@ -65,10 +65,23 @@ pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
     if skipped > 0 {
         record.events.push(format!("{skipped} line(s) of the journal were cut or unknown and are left out"));
     }
+    unclaim(folder, record);
     record.files = sums::of_tables(folder)?;
     write_record(folder, record)?;
     WORKING_FILES.iter().try_for_each(|name| remove(&folder.join(name)))?;
     remove(&journal)
+}
+
+/// A full disk can have cost all samples of a table: then it was measured, and the values were lost.
+fn unclaim(folder: &Path, record: &mut RunRecord) {
+    let is_lost =
+        |table: &str| SHAPES.iter().any(|shape| shape.name == table) && !parquet::path_of(folder, table).exists();
+    for entry in &mut record.coverage {
+        if entry.state.claims_values() && is_lost(entry.table()) {
+            entry.state = CoverageState::Lost;
+            entry.reason = "it was read, but no sample of it was kept on disk".to_owned();
+        }
+    }
 }
 
 /// Returns the number of lines that could not be used.

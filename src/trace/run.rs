@@ -316,6 +316,13 @@ pub enum CoverageState {
     Imported,
 }
 
+impl CoverageState {
+    /// Whether it says that there are values.
+    pub fn claims_values(self) -> bool {
+        matches!(self, Self::Measured | Self::Imported)
+    }
+}
+
 /// What the recorder itself used during the measured span; null where the recording was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecorderCost {

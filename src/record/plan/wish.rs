@@ -11,6 +11,7 @@ use crate::record::mask;
 /// The host's counters tick every 10 ms: sampling faster shows nothing new.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+const MOST_REPEATS: u32 = 10_000;
 
 /// All that is asked for; what is left out has a default.
 #[derive(Clone, Debug, Default)]
@@ -69,10 +70,10 @@ pub fn check_environment(origin: &str, name: &str) -> Result<()> {
 /// Checks how often runs are to be repeated.
 ///
 /// # Errors
-/// Not at all.
+/// Not at all, or without end.
 pub fn check_repeats(origin: &str, repeats: u32) -> Result<()> {
-    if repeats == 0 {
-        bail!("{origin} 0 would record nothing; use 1 or more (5 give a spread worth comparing)");
+    if !(1..=MOST_REPEATS).contains(&repeats) {
+        bail!("{origin} {repeats} is out of range; use 1 to {MOST_REPEATS} (5 give a spread worth comparing)");
     }
     Ok(())
 }

@@ -39,13 +39,11 @@ pub(super) fn check(
     }
 }
 
-fn claims_values(state: CoverageState) -> bool {
-    matches!(state, CoverageState::Measured | CoverageState::Imported)
-}
-
 fn missing(entry: &Coverage) -> Option<String> {
     let table = entry.table();
-    claims_values(entry.state)
+    entry
+        .state
+        .claims_values()
         .then(|| format!("the ledger says that {:?} was measured, but the table {table:?} is missing", entry.metric))
 }
 
@@ -55,7 +53,7 @@ fn disagreement(entry: &Coverage, columns: &[&Column], content: &Content) -> Opt
     let has_columns = columns.peek().is_some();
     let values: u64 = columns.filter_map(|column| content.filled.get(column.name)).sum();
     match entry.state {
-        state if claims_values(state) && has_columns && values == 0 => {
+        state if state.claims_values() && has_columns && values == 0 => {
             Some(format!("the ledger says that {:?} was measured, but there is no value of it", entry.metric))
         }
         CoverageState::Unsupported | CoverageState::Denied if values > 0 => {
