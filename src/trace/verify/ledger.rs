@@ -10,10 +10,6 @@ use crate::trace::table::{Column, Shape};
 use crate::trace::tables::{GROUPS, SHAPES};
 use crate::trace::version;
 
-/// Columns of older traces, from when a control group had no table of its own.
-const FORMER: &[&str] =
-    &["host.cgroup_cpu_ns", "host.cgroup_memory_bytes", "host.cgroup_throttled_ns", "host.cgroup_working_set_bytes"];
-
 /// Checks every line of a run's ledger. Tables that could not be read are `None`, and were told already.
 pub(super) fn check(
     path: &Path,
@@ -66,13 +62,13 @@ fn disagreement(entry: &Coverage, columns: &[&Column], content: &Content) -> Opt
 /// What a line of the ledger is about.
 enum Subject {
     Columns(Shape, Vec<&'static Column>),
-    /// Something that is in no table, or is no more.
+    /// Something that is in no table.
     Elsewhere,
 }
 
 /// Finds out what a line is about; `None` where there is no such thing.
 fn known(entry: &Coverage) -> Option<Subject> {
-    if entry.metric == SOFTWARE || FORMER.contains(&entry.metric.as_str()) {
+    if entry.metric == SOFTWARE {
         return Some(Subject::Elsewhere);
     }
     let shape = SHAPES.iter().find(|shape| shape.name == entry.table())?;
