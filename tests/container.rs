@@ -212,6 +212,11 @@ fn a_container_that_is_not_found_leaves_null_and_says_so() {
     for metric in [Metric::CpuTime, Metric::CpuUsage, Metric::MemorySumOfPeaks, Metric::Processes] {
         assert_eq!(values.get(&metric), None, "{metric:?}");
     }
+    for key in ["os", "shm_bytes", "cpu_limit_cores", "memory_limit_bytes"] {
+        assert!(!run.record.fingerprint.contains_key(key), "{key} is not the container's");
+    }
+    assert!(run.record.fingerprint.contains_key("kernel"));
+    assert_eq!(ledger(&run, "run.container").state, CoverageState::Lost);
 }
 
 #[test]
@@ -298,6 +303,11 @@ fn what_a_running_container_used_before_does_not_count_and_its_processes_are_not
     let output = yard.command(&["--container", "mine", "--duration", "1500ms"]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let run = yard.bench.only_run();
+    let keys = &run.record.fingerprint;
+    assert_eq!((&keys["cpu_limit_cores"], &keys["memory_limit_bytes"]), (&0.5.into(), &(1 << 30).into()));
+    // The stand-in's containers have this machine's files.
+    assert!(keys["os"].as_str().unwrap().starts_with("Linux (") && keys.contains_key("shm_bytes"), "{keys:?}");
+    assert_eq!(ledger(&run, "run.container").state, CoverageState::Measured);
     // It sleeps all the time. The first process is the one that waits beside it.
     let samples = run.scan::<ProcessSample>().unwrap().unwrap().filter(col("process").gt(lit(0)));
     let samples = samples.select([col("minor_faults").max(), col("context_switches").max()]).collect().unwrap();
@@ -329,6 +339,8 @@ fn a_killed_recording_of_a_container_is_finished_without_a_file_left_over() {
     let names = fs::read_dir(&node).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let unknown: Vec<String> = names.filter(|name| name != "run.json" && !name.ends_with(".parquet")).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
+    let record = yard.bench.only_run().record;
+    assert!(record.container.is_some() && !record.fingerprint.contains_key("os"), "the machine's is not its own");
     let verdict = yard.bench.shice(&["verify"]);
     assert!(verdict.status.success(), "{}{}", text(&verdict.stdout), text(&verdict.stderr));
 }
@@ -394,8 +406,6 @@ fn an_environment_keeps_its_image_and_its_containers_description() {
     let told = |key: &str| run.record.fingerprint[key].clone();
     assert_eq!(told("memory_limit_bytes"), run.record.limits.memory_bytes);
     assert_eq!(told("cpu_limit_cores"), run.record.limits.cpu_cores);
-    // The stand-in's containers have this machine's files.
-    assert!(told("os").as_str().unwrap().starts_with("Linux ("), "{}", told("os"));
     let other = ["record", "--env", "e", "--workload", "other", "--repeats", "1", "--", "docker", "run"];
     let mut command = yard.prepare(yard.bench.command(&[&other[..], &["img", "true"]].concat()));
     assert!(command.status().unwrap().success(), "another case in the same image");

@@ -67,6 +67,9 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     environment.extend(record.set_variables.iter().map(|(name, value)| (name.into(), value.into())));
     let cid_file = std::path::absolute(folder.join(CONTAINER_ID_FILE))?;
     let follow = case.container.as_ref().map(|launch| Follow::new(launch, &cid_file, record.limits));
+    if let Some(follow) = &follow {
+        follow.describe(desk.mask, record);
+    }
     let started = case.container.as_ref().map(|launch| launch.started(&case.command, &cid_file, &record.set_variables));
     let (program, command) = started.unwrap_or((None, case.command.clone()));
     let spec = Spec {

@@ -36,7 +36,7 @@ impl Tree {
     /// All that this process sees, from /proc/self/mountinfo.
     pub fn visible(proc: &Path) -> Self {
         if let Some(root) = std::env::var_os(ROOT_VARIABLE) {
-            return Self { unified: Some(root.into()), ..Self::default() };
+            return Self::below(Path::new(&root));
         }
         let text = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
         let mounts: Vec<_> = text.lines().filter_map(mount).collect();
@@ -53,6 +53,11 @@ impl Tree {
             pids: point("cgroup", "pids"),
             blkio: point("cgroup", "blkio"),
         }
+    }
+
+    /// A folder that stands for the only hierarchy.
+    pub fn below(root: &Path) -> Self {
+        Self { unified: Some(root.to_owned()), ..Self::default() }
     }
 
     pub fn is_empty(&self) -> bool {

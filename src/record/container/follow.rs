@@ -8,11 +8,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::ended::End;
+use super::inside::{Inside, first_process};
 use super::launch::{Launch, Start};
 use super::{image, is_id};
 use crate::record::cgroup::tree::Tree;
 use crate::record::cgroup::{Cgroups, own};
-use crate::record::fingerprint::{self, Keys, OF_CONTAINER, seen_from_outside};
+use crate::record::fingerprint::inside::is_of_container;
 use crate::record::mask::Mask;
 use crate::record::probe::cgroup::CgroupProbe;
 use crate::record::probe::process::ProcessProbe;
@@ -42,16 +43,13 @@ pub struct Follow {
     groups: Option<Cgroups>,
     /// When the container was found, nanoseconds since the run's start.
     found_ns: i64,
-    /// The machine's, and from when it is found on the container's.
-    limits: Limits,
-    /// What is the container's own in the fingerprint.
-    seen: Keys,
+    inside: Inside,
     init_end: Option<End>,
 }
 
 impl Follow {
     /// `cid_file` is where the client is told to leave the id, unless the user has named a file.
-    pub fn new(launch: &Launch, cid_file: &Path, limits: Limits) -> Self {
+    pub fn new(launch: &Launch, cid_file: &Path, machine: Limits) -> Self {
         let (cid_file, id, sighted) = match &launch.start {
             Start::Run { cidfile, .. } => (cidfile.clone().unwrap_or(cid_file.to_owned()), None, None),
             Start::Attached(attached) => {
@@ -67,10 +65,20 @@ impl Follow {
             id_known: None,
             groups: None,
             found_ns: 0,
-            limits,
-            seen: Keys::new(),
+            inside: Inside::new(machine, matches!(launch.start, Start::Attached(_))),
             init_end: None,
         }
+    }
+
+    /// Begins the record: what this program sees of itself is not the container's, and what is the container's is not
+    /// known yet.
+    pub fn describe(&self, mask: &Mask, record: &mut RunRecord) {
+        let attached = match &self.launch.start {
+            Start::Attached(attached) => Some(mask.text(&attached.given)),
+            Start::Run { .. } => None,
+        };
+        record.container = Some(Followed { client: self.launch.client.name().to_owned(), attached });
+        record.fingerprint.retain(|key, _| !is_of_container(key));
     }
 
     /// Whether the container was there before the run, and stays after it.
@@ -106,12 +114,17 @@ impl Follow {
         }
     }
 
-    /// Looks for a container that is not found yet; from the moment on that it is, its figures are the run's.
+    /// Looks for a container that is not found yet; from the moment on that it is, its figures are the run's. One that is
+    /// found is looked into until it is set up.
     pub fn look(&mut self, t_ns: i64, cgroup: &mut CgroupProbe, processes: &mut ProcessProbe, journal: &Journal) {
-        if self.groups.is_some() || self.searched.is_some_and(|last| last.elapsed() < SEARCH_EVERY) {
+        let is_done = self.groups.is_some() && self.inside.is_settled();
+        if is_done || self.searched.is_some_and(|last| last.elapsed() < SEARCH_EVERY) {
             return;
         }
         self.searched = Some(Instant::now());
+        if let Some(groups) = &self.groups {
+            return self.inside.look(Path::new(PROC), groups);
+        }
         self.read_id();
         let Some(id) = &self.id else { return };
         let found = Tree::visible(Path::new(PROC)).find(id);
@@ -144,13 +157,8 @@ impl Follow {
     ) {
         let Some(dir) = groups.dir() else { return };
         processes.follow_group(dir);
-        // The first process has the lowest pid; in a group it is the first that the kernel lists where pids were reused.
-        let init = own::processes(dir).ok().and_then(|pids| pids.into_iter().min());
-        self.init_end = init.and_then(End::of);
-        self.limits = limits_of(&groups, init, self.limits);
-        if let Some(init) = init {
-            self.seen = seen_from_outside(&Path::new(PROC).join(init.to_string()).join("root"), &self.limits);
-        }
+        self.init_end = first_process(&groups).and_then(End::of);
+        self.inside.look(Path::new(PROC), &groups);
         // At once: it may live for moments, and what one that was there before has used so far is not the run's.
         cgroup.sample(t_ns, journal);
         processes.find_members(t_ns, journal);
@@ -196,20 +204,14 @@ impl Follow {
     pub fn finish(mut self, mask: &Mask, record: &mut RunRecord) {
         self.read_id();
         let client = &self.launch.client;
-        let given = match &self.launch.start {
-            Start::Attached(attached) => Some(mask.text(&attached.given)),
-            Start::Run { .. } => None,
-        };
-        record.container = Some(Followed { client: client.name().to_owned(), attached: given });
-        record.limits = self.limits;
-        // What is not known of the container is unknown: the machine's would stand under the container's name.
-        record.fingerprint.retain(|key, _| !OF_CONTAINER.contains(&key.as_str()));
-        record.fingerprint.append(&mut self.seen);
-        for (key, value) in image::keys(client, self.launch.image.as_deref(), self.id.as_deref()) {
+        record.limits = self.inside.limits();
+        let image = image::keys(client, self.launch.image.as_deref(), self.id.as_deref());
+        for (key, value) in self.inside.keys().into_iter().chain(image) {
             let value = value.as_str().map_or(value.clone(), |text| mask.text(text).into());
             record.fingerprint.insert(key, value);
         }
         record.coverage.push(self.coverage());
+        record.coverage.push(self.inside.coverage());
         if self.groups.is_none() {
             record.events.push(format!(
                 "the container was not found ({}), so nothing of what it used is known; record inside the container: … run \
@@ -256,10 +258,4 @@ impl Follow {
             reason,
         }
     }
-}
-
-/// What the container may use: its own limits and its first process's cores, of what the machine has.
-fn limits_of(groups: &Cgroups, init: Option<i32>, machine: Limits) -> Limits {
-    let allowed = init.and_then(|pid| fingerprint::allowed_cores(Pid::from_raw(pid)));
-    fingerprint::granted(machine.cores_online, machine.memory_total_bytes, allowed, groups)
 }

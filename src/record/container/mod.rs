@@ -10,6 +10,7 @@ mod client;
 mod ended;
 mod follow;
 mod image;
+mod inside;
 mod launch;
 pub mod waiter;
 mod words;

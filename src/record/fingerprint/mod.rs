@@ -13,10 +13,11 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 mod container;
 mod cpu;
+pub mod inside;
 pub mod loaded;
 pub mod variables;
 
-pub use container::{OF_CONTAINER, runtime as container, seen_from_outside};
+pub use container::runtime as container;
 
 use self::cpu::Cpu;
 use super::cgroup::Cgroups;
@@ -67,9 +68,10 @@ impl Machine {
         let huge_pages = text_of("/sys/kernel/mm/transparent_hugepage/enabled");
         put("transparent_huge_pages", huge_pages.as_deref().and_then(cpu::chosen).map(Value::from));
         put("cores_online", Some(json!(limits.cores_online)));
-        put("cpu_limit_cores", Some(json!(limits.cpu_cores)));
         put("memory_total_bytes", Some(json!(limits.memory_total_bytes)));
-        put("memory_limit_bytes", Some(json!(limits.memory_bytes)));
+        for (key, value) in limit_keys(&limits) {
+            put(&key, Some(value));
+        }
         put("swap_total_bytes", meminfo(proc, "SwapTotal").map(Value::from));
         // DataLoader workers hand over their batches through it.
         put("shm_bytes", space(Path::new("/dev/shm")).map(|(size, _)| Value::from(size)));
@@ -109,6 +111,12 @@ pub fn granted(cores_online: u32, memory_total_bytes: i64, allowed_cores: Option
         memory_total_bytes,
         memory_bytes: cgroups.memory_bytes().map_or(memory_total_bytes, |limit| limit.min(memory_total_bytes)),
     }
+}
+
+/// What a run may use, as keys of the fingerprint.
+pub fn limit_keys(limits: &Limits) -> [(String, Value); 2] {
+    let keys = [("cpu_limit_cores", json!(limits.cpu_cores)), ("memory_limit_bytes", json!(limits.memory_bytes))];
+    keys.map(|(key, value)| (key.to_owned(), value))
 }
 
 /// The kernel's way of naming the calling process.

@@ -3,13 +3,11 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::record::fingerprint::{self, Machine, OF_CONTAINER};
+use crate::record::fingerprint::inside::is_of_container;
+use crate::record::fingerprint::{self, Machine};
 use crate::record::mask::Mask;
 use crate::record::plan::{Case, Existing, Plan, Target};
 use crate::trace::open::{Environment, Run};
-
-/// Beginning of the keys that tell of a container's image.
-const IMAGE_KEYS: &str = "container_image";
 
 /// Checks a plan's part for one environment against the runs that are there.
 ///
@@ -78,9 +76,9 @@ fn refuse_another_command(target: &Target, before: &Environment, mask: &Mask) ->
 fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine) -> Result<()> {
     let Some(kept) = kept else { return Ok(()) };
     let mut differing = fingerprint::differing_keys(&kept.record.fingerprint, &machine.fingerprint);
-    // What is a container's own is not this machine's to differ in.
-    let of_container = |key: &str| key.starts_with(IMAGE_KEYS) || OF_CONTAINER.contains(&key);
-    differing.retain(|key| kept.record.container.is_none() || !of_container(key));
+    // What is a container's own is not this machine's to differ in, and is known only once it runs.
+    let is_followed = target.cases.iter().any(|case| case.container.is_some());
+    differing.retain(|key| !(is_followed || kept.record.container.is_some()) || !is_of_container(key));
     if !differing.is_empty() {
         bail!(
             "the environment {:?} was recorded on something else (different: {}); use another --env, or --append to mix them",

@@ -85,13 +85,13 @@ fn root(proc: &Path, folder: &Path) -> PathBuf {
 }
 
 /// An absolute path of a process below the way to its root folder.
-fn inside(root: &Path, path: &Path) -> PathBuf {
+pub(super) fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// The text of a file of the workload's environment; none of what is no plain file, which could keep a reader waiting,
 /// or too long to be what was looked for.
-fn text(path: &Path) -> Option<String> {
+pub(super) fn text(path: &Path) -> Option<String> {
     path.metadata().ok().filter(|file| file.is_file() && file.len() <= LONGEST_TEXT)?;
     fs::read_to_string(path).ok()
 }
