@@ -403,6 +403,8 @@ fn an_environment_keeps_its_image_and_its_containers_description() {
     let yard = Yard::folder();
     assert!(yard.record(&["docker", "run", "img", "sleep", "0.3"]).status.success());
     let run = yard.bench.only_run();
+    let whole = yard.bench.shice(&["verify"]);
+    assert!(whole.status.success(), "{}", text(&whole.stdout));
     let told = |key: &str| run.record.fingerprint[key].clone();
     assert_eq!(told("memory_limit_bytes"), run.record.limits.memory_bytes);
     assert_eq!(told("cpu_limit_cores"), run.record.limits.cpu_cores);

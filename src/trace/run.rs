@@ -289,6 +289,8 @@ pub struct Coverage {
 
 /// The ledger's name for what was found loaded in the workload's processes.
 pub const SOFTWARE: &str = "run.software";
+/// The line of the ledger for what is a followed container's in `limits` and `fingerprint`.
+pub const CONTAINER: &str = "run.container";
 
 impl Coverage {
     /// The table that the line is about.

@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use crate::record::cgroup::{Cgroups, own};
 use crate::record::fingerprint::{self, Keys, inside};
-use crate::trace::run::{Coverage, CoverageState, Limits};
+use crate::trace::run::{CONTAINER, Coverage, CoverageState, Limits};
 
 /// A runtime has set up root folder, mounts and limits within this time after the container's group is there.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -67,7 +67,7 @@ impl Inside {
             (Some(_), false) => (CoverageState::Measured, ""),
         };
         let source = "control group and /proc/PID/root of its first process".to_owned();
-        Coverage { metric: "run.container".to_owned(), state, source, reason: reason.to_owned() }
+        Coverage { metric: CONTAINER.to_owned(), state, source, reason: reason.to_owned() }
     }
 
     /// What was seen, as keys of the fingerprint.

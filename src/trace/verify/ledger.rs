@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Verdict;
 use super::table::Content;
-use crate::trace::run::{Coverage, CoverageState, REMEDY, RunRecord, SOFTWARE};
+use crate::trace::run::{CONTAINER, Coverage, CoverageState, REMEDY, RunRecord, SOFTWARE};
 use crate::trace::table::{Column, Shape};
 use crate::trace::tables::{GROUPS, SHAPES};
 use crate::trace::version;
@@ -68,7 +68,7 @@ enum Subject {
 
 /// Finds out what a line is about; `None` where there is no such thing.
 fn known(entry: &Coverage) -> Option<Subject> {
-    if entry.metric == SOFTWARE {
+    if [SOFTWARE, CONTAINER].contains(&entry.metric.as_str()) {
         return Some(Subject::Elsewhere);
     }
     let shape = SHAPES.iter().find(|shape| shape.name == entry.table())?;
