@@ -72,8 +72,9 @@ pub(crate) struct RecordArgs {
           conflicts_with = "own_command")]
     pub(crate) duration: Option<Duration>,
 
-    /// Device to run on: cpu, cuda, cuda:0, …; passed to a shipped workload, filled in for `{device}` in a command of your
-    /// own. Several, separated by commas, are cases of their own.
+    /// Device that the workload is asked to use, and by which the case is filed: auto, cpu or cuda:N for a shipped workload,
+    /// which gets it as `--device`; any word for a command of your own, where it is filled in for `{device}`. Several,
+    /// separated by commas, are cases of their own. [default: left to the workload]
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
 
