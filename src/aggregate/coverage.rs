@@ -11,12 +11,13 @@ pub(super) fn of_run(run: &Run) -> Vec<Coverage> {
 }
 
 fn as_found(run: &Run, entry: &Coverage) -> Coverage {
-    let claims = matches!(entry.state, CoverageState::Measured | CoverageState::Imported);
-    if !claims || run.has_table(entry.table()) {
-        return entry.clone();
+    match entry.table().filter(|_| entry.claims_missing(|table| run.has_table(table))) {
+        None => entry.clone(),
+        Some(table) => {
+            let reason = format!("the run's table `{table}` is missing");
+            Coverage { state: CoverageState::Lost, reason, ..entry.clone() }
+        }
     }
-    let reason = format!("the run's table `{}` is missing", entry.table());
-    Coverage { state: CoverageState::Lost, reason, ..entry.clone() }
 }
 
 /// One entry a metric and state, sorted by both: a metric that was measured in one run and lost in another has two.
@@ -35,6 +36,7 @@ mod tests {
     use crate::aggregate::testing::{Recorded, record, store};
     use crate::trace::RunRecord;
     use crate::trace::run::CoverageState::{Lost, Measured, Unsupported};
+    use crate::trace::run::{CONTAINER, SOFTWARE};
     use crate::trace::tables::Host;
 
     fn entry(metric: &str, state: CoverageState, source: &str) -> Coverage {
@@ -51,6 +53,14 @@ mod tests {
         std::fs::remove_file(run.dir.join("host.parquet")).unwrap();
         let found = of_run(run);
         assert_eq!((found[0].state, found[0].reason.as_str()), (Lost, "the run's table `host` is missing"));
+    }
+
+    #[test]
+    fn what_is_told_in_the_record_itself_needs_no_table() {
+        let mut recorded = Recorded::new();
+        let told = [entry(SOFTWARE, Measured, "/proc/PID/maps"), entry(CONTAINER, Measured, "/proc/PID/root")];
+        let run = recorded.run("a", RunRecord { coverage: told.to_vec(), ..record() });
+        assert_eq!(of_run(run), told);
     }
 
     #[test]

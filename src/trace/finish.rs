@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::journal;
 use super::layout::{JOURNAL_FILE, RESERVE_FILE, RUN_FILE, WORKING_FILES};
 use super::run::{CoverageState, Outcome, RunRecord};
-use super::tables::{SHAPES, Sinks};
+use super::tables::Sinks;
 use super::{parquet, sums};
 use crate::files;
 
@@ -52,7 +52,7 @@ pub fn write_last_record(folder: &Path, record: &RunRecord) -> Result<()> {
 pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
     write_last_record(folder, record)?;
     let journal = folder.join(JOURNAL_FILE);
-    let skipped = match to_parquet(folder, &journal) {
+    let skipped = match to_parquet(&journal, folder, record) {
         Ok(skipped) => skipped,
         Err(error) => {
             remove_parts(folder);
@@ -65,7 +65,6 @@ pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
     if skipped > 0 {
         record.events.push(format!("{skipped} line(s) of the journal were cut or unknown and are left out"));
     }
-    unclaim(folder, record);
     record.files = sums::of_tables(folder)?;
     write_record(folder, record)?;
     WORKING_FILES.iter().try_for_each(|name| remove(&folder.join(name)))?;
@@ -74,21 +73,20 @@ pub fn finish(folder: &Path, record: &mut RunRecord) -> Result<()> {
 
 /// A full disk can have cost all samples of a table: then it was measured, and the values were lost.
 fn unclaim(folder: &Path, record: &mut RunRecord) {
-    let is_lost =
-        |table: &str| SHAPES.iter().any(|shape| shape.name == table) && !parquet::path_of(folder, table).exists();
     for entry in &mut record.coverage {
-        if entry.state.claims_values() && is_lost(entry.table()) {
+        if entry.claims_missing(|table| parquet::path_of(folder, table).exists()) {
             entry.state = CoverageState::Lost;
             entry.reason = "it was read, but no sample of it was kept on disk".to_owned();
         }
     }
 }
 
-/// Returns the number of lines that could not be used.
-fn to_parquet(folder: &Path, journal: &Path) -> Result<u64> {
+/// Returns the number of lines that could not be used. The record's ledger claims no table that has not come of it.
+fn to_parquet(journal: &Path, folder: &Path, record: &mut RunRecord) -> Result<u64> {
     let mut sinks = Sinks::new(folder);
     let skipped = journal::read(journal, |row| sinks.push(row))?;
     sinks.close()?;
+    unclaim(folder, record);
     Ok(skipped)
 }
 
@@ -127,11 +125,44 @@ pub fn recover(folder: &Path, record: &mut RunRecord) -> Result<()> {
 /// Names the file that could not be read or written.
 pub fn finish_elsewhere(folder: &Path, elsewhere: &Path, record: &mut RunRecord) -> Result<()> {
     mark_cut(record);
-    to_parquet(elsewhere, &folder.join(JOURNAL_FILE)).map(|_| ())
+    to_parquet(&folder.join(JOURNAL_FILE), elsewhere, record).map(|_| ())
 }
 
 fn mark_cut(record: &mut RunRecord) {
     if record.outcome == Outcome::Recording {
         record.outcome = Outcome::Incomplete;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Journal;
+    use crate::trace::run::{Coverage, SOFTWARE};
+    use crate::trace::tables::Host;
+
+    #[test]
+    fn a_table_of_which_no_sample_was_kept_is_lost_wherever_the_run_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&folder.path().join(JOURNAL_FILE)).unwrap();
+        journal.append(Host::default());
+        drop(journal);
+        let line = |metric: &str| Coverage {
+            metric: metric.into(),
+            state: CoverageState::Measured,
+            source: "/proc".into(),
+            reason: String::new(),
+        };
+        let coverage = ["host.cpu", "core", SOFTWARE].map(line).to_vec();
+        let told = RunRecord { coverage, ..RunRecord::for_tests(Outcome::Finished) };
+        let states = |record: &RunRecord| record.coverage.iter().map(|entry| entry.state).collect::<Vec<_>>();
+        let right = [CoverageState::Measured, CoverageState::Lost, CoverageState::Measured];
+        let elsewhere = tempfile::tempdir().unwrap();
+        let mut record = told.clone();
+        finish_elsewhere(folder.path(), elsewhere.path(), &mut record).unwrap();
+        assert_eq!(states(&record), right);
+        let mut record = told;
+        finish(folder.path(), &mut record).unwrap();
+        assert_eq!(states(&record), right);
     }
 }

@@ -293,9 +293,15 @@ pub const SOFTWARE: &str = "run.software";
 pub const CONTAINER: &str = "run.container";
 
 impl Coverage {
-    /// The table that the line is about.
-    pub fn table(&self) -> &str {
-        self.metric.split_once('.').map_or(&self.metric, |(table, _)| table)
+    /// The table that the line is about; `None` for one that tells of what is in `run.json`.
+    pub fn table(&self) -> Option<&str> {
+        let table = self.metric.split_once('.').map_or(self.metric.as_str(), |(table, _)| table);
+        (![SOFTWARE, CONTAINER].contains(&self.metric.as_str())).then_some(table)
+    }
+
+    /// Whether it says that there are values, of a table that is not there.
+    pub fn claims_missing(&self, is_there: impl Fn(&str) -> bool) -> bool {
+        self.state.claims_values() && self.table().is_some_and(|table| !is_there(table))
     }
 
     /// The column, or the beginning of several columns' names, that the line is about; `None` for the whole table.

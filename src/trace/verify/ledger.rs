@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Verdict;
 use super::table::Content;
-use crate::trace::run::{CONTAINER, Coverage, CoverageState, REMEDY, RunRecord, SOFTWARE};
+use crate::trace::run::{Coverage, CoverageState, REMEDY, RunRecord};
 use crate::trace::table::{Column, Shape};
 use crate::trace::tables::{GROUPS, SHAPES};
 use crate::trace::version;
@@ -24,7 +24,7 @@ pub(super) fn check(
             None => Some(format!("the ledger tells of {:?}, which no table has", entry.metric)),
             Some(Subject::Elsewhere) => None,
             Some(Subject::Columns(shape, columns)) => match contents.get(shape.name) {
-                None => missing(entry),
+                None => missing(entry, shape.name),
                 Some(None) => None,
                 Some(Some(content)) => disagreement(entry, &columns, content),
             },
@@ -35,8 +35,7 @@ pub(super) fn check(
     }
 }
 
-fn missing(entry: &Coverage) -> Option<String> {
-    let table = entry.table();
+fn missing(entry: &Coverage, table: &str) -> Option<String> {
     entry
         .state
         .claims_values()
@@ -68,10 +67,8 @@ enum Subject {
 
 /// Finds out what a line is about; `None` where there is no such thing.
 fn known(entry: &Coverage) -> Option<Subject> {
-    if [SOFTWARE, CONTAINER].contains(&entry.metric.as_str()) {
-        return Some(Subject::Elsewhere);
-    }
-    let shape = SHAPES.iter().find(|shape| shape.name == entry.table())?;
+    let Some(table) = entry.table() else { return Some(Subject::Elsewhere) };
+    let shape = SHAPES.iter().find(|shape| shape.name == table)?;
     let columns = columns(entry, *shape);
     (!columns.is_empty()).then_some(Subject::Columns(*shape, columns))
 }
