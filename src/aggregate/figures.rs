@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::metric::Metric;
-
 use super::summary::{ForeignProgram, Quantity};
 use crate::trace::StepSource;
 

@@ -3,7 +3,6 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::metric::{Metric, Unit};
-
 use super::summary::{CoreUsage, MetricSummary, RunSummary};
 
 /// Statistics of a metric over runs; none where no run has a value.

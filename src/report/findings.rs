@@ -2,7 +2,6 @@
 //! no finding. The words of a rule are `finding.<name>` and `finding.<name>.short` in the catalogues of words.
 
 use crate::aggregate::metric::{Metric, Unit};
-
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, MetricSummary, RunSummary};
 use crate::trace::run::Outcome;
 

@@ -6,7 +6,6 @@ use std::f64::consts::PI;
 use serde_json::json;
 
 use crate::aggregate::metric::Metric;
-
 use crate::aggregate::summary::{
     CaseSummary, CheckSummary, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut, LoadedSummary,
     MetricSummary, Point, Quantity, RunSummary,

@@ -9,17 +9,16 @@ use super::{Cgroup, Cgroups, mount};
 
 /// Names a folder that stands for the only hierarchy, of cgroup v2: tests play containers where they may make no groups.
 pub const ROOT_VARIABLE: &str = "SHICE_CGROUP_ROOT";
+/// A container's id, as all clients print it.
+pub const ID_LENGTH: usize = 64;
+/// Containers of an orchestrator lie about seven folders deep.
+const DEEPEST: usize = 12;
 
 /// What a record says where that variable is set: its figures come from that folder, whoever wrote them.
 pub fn told_by_variable() -> Option<String> {
     std::env::var_os(ROOT_VARIABLE)?;
     Some(format!("{ROOT_VARIABLE} is set: control groups of containers were read from the folder that it names"))
 }
-
-/// A container's id, as all clients print it.
-pub const ID_LENGTH: usize = 64;
-/// Containers of an orchestrator lie about seven folders deep.
-const DEEPEST: usize = 12;
 
 /// Where hierarchies are mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

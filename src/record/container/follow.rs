@@ -13,7 +13,7 @@ use super::launch::{Launch, Start};
 use super::{image, is_id};
 use crate::record::cgroup::tree::Tree;
 use crate::record::cgroup::{Cgroups, own};
-use crate::record::fingerprint::inside::is_of_container;
+use crate::record::fingerprint::outside::is_of_container;
 use crate::record::mask::Mask;
 use crate::record::probe::cgroup::CgroupProbe;
 use crate::record::probe::process::ProcessProbe;

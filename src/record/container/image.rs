@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::client::Client;
 use crate::record::fingerprint::Keys;
 
+/// Keys of the fingerprint by which two images are told apart.
+pub const IMAGE: &str = "container_image";
+pub const DIGEST: &str = "container_image_digest";
 /// An answer that takes longer is done without.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -21,7 +24,7 @@ pub(super) fn keys(client: &Client, image: Option<&str>, container: Option<&str>
     if let Some(text) = client.ask(&["image", "inspect", "--format", "{{json .}}", &image], ANSWER) {
         keys.extend(told(&text));
     }
-    keys.insert("container_image".to_owned(), Value::from(image));
+    keys.insert(IMAGE.to_owned(), Value::from(image));
     keys
 }
 
@@ -32,7 +35,7 @@ fn told(text: &str) -> Keys {
     let of_registry =
         described["RepoDigests"][0].as_str().and_then(|digest| digest.rsplit_once('@')).map(|(_, digest)| digest);
     if let Some(digest) = of_registry.or(described["Id"].as_str()) {
-        keys.insert("container_image_digest".to_owned(), Value::from(digest));
+        keys.insert(DIGEST.to_owned(), Value::from(digest));
     }
     if let Some(bytes) = described["Size"].as_u64().filter(|bytes| *bytes > 0) {
         keys.insert("container_image_bytes".to_owned(), Value::from(bytes));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use crate::record::cgroup::{Cgroups, own};
-use crate::record::fingerprint::{self, Keys, inside};
+use crate::record::fingerprint::{self, Keys, outside};
 use crate::trace::run::{CONTAINER, Coverage, CoverageState, Limits};
 
 /// A runtime has set up root folder, mounts and limits within this time after the container's group is there.
@@ -38,7 +38,7 @@ impl Inside {
         let Some(init) = first_process(groups) else { return };
         let over = self.is_set_up || self.first_look.get_or_insert_with(Instant::now).elapsed() >= SETTLING;
         let limits = limits_of(groups, init, self.machine);
-        let view = inside::view(proc, init);
+        let view = outside::view(proc, init);
         // Ended meanwhile: its group may have been gone while its limits were read.
         if first_process(groups) != Some(init) {
             return;

@@ -57,6 +57,11 @@ impl Launch {
         image::keys(&self.client, self.image.as_deref(), id)
     }
 
+    /// Whether another one names the same image to the same client; an image that only the client knows is like no other.
+    pub fn has_image_of(&self, other: &Self) -> bool {
+        self.image.is_some() && self.image == other.image && self.client == other.client
+    }
+
     /// The container that a command starts; `None` where it starts none.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 mod client;
 mod ended;
 mod follow;
-mod image;
+pub mod image;
 mod inside;
 mod launch;
 pub mod waiter;

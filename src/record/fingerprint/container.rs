@@ -1,4 +1,4 @@
-//! What can be known of a container, from inside.
+//! What can be known of a container from inside.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ pub(super) fn made_of(variable: impl Fn(&str) -> Option<String>) -> impl Iterato
 }
 
 /// A line `image="docker.io/library/python:3.11"`.
-fn field_of(text: &str, field: &str) -> Option<String> {
+pub(super) fn field_of(text: &str, field: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix('='))?;
     Some(value.trim().trim_matches('"').to_owned())
 }

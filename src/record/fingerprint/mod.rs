@@ -13,8 +13,8 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 mod container;
 mod cpu;
-pub mod inside;
 pub mod loaded;
+pub mod outside;
 pub mod variables;
 
 pub use container::runtime as container;

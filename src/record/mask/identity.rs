@@ -91,21 +91,23 @@ impl Identity {
 fn home_end(text: &str, at: usize) -> Option<usize> {
     let folder = HOMES.iter().find(|folder| text[at..].starts_with(**folder))?;
     // `/data/home/x` is no home of a user's: it is left to the names.
-    if byte_before(text, at).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')) {
+    if byte_before(text, at).is_some_and(is_of_name) {
         return None;
     }
     let begin = at + folder.len();
-    let end =
-        run_end(text, begin, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.') || byte >= 0x80);
+    let end = run_end(text, begin, |byte| is_of_name(byte) || byte >= 0x80);
     (end > begin).then_some(end)
 }
 
 /// Whether a name is a whole part of a path, with a slash on one side and nothing of a word on the other.
 fn is_part(text: &str, at: usize, name: &str) -> bool {
     let (before, after) = (byte_before(text, at), text.as_bytes().get(at + name.len()).copied());
-    let of_word =
-        |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
-    (before == Some(b'/') || after == Some(b'/')) && !of_word(before) && !of_word(after)
+    (before == Some(b'/') || after == Some(b'/')) && !before.is_some_and(is_of_name) && !after.is_some_and(is_of_name)
+}
+
+/// Whether names of folders, users and hosts are made of such bytes; others of UTF-8 are looked at where it matters.
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 #[cfg(test)]

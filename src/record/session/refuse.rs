@@ -3,7 +3,8 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::record::fingerprint::inside::is_of_container;
+use crate::record::container::{Launch, image};
+use crate::record::fingerprint::outside::is_of_container;
 use crate::record::fingerprint::{self, Machine};
 use crate::record::mask::Mask;
 use crate::record::plan::{Case, Existing, Plan, Target};
@@ -43,8 +44,8 @@ pub(super) fn check(
 /// One tells of the user or the machine what the mask would hide.
 pub(super) fn names_in_settings(plan: &Plan, mask: &Mask) -> Result<()> {
     for case in plan.targets.iter().flat_map(|target| &target.cases) {
-        let masked = case.settings.iter().map(|(key, value)| (key, value, mask.text(value)));
-        if let Some((key, _, masked)) = masked.into_iter().find(|(_, value, masked)| masked != *value) {
+        let mut masked = case.settings.iter().map(|(key, value)| (key, value, mask.text(value)));
+        if let Some((key, _, masked)) = masked.find(|(_, value, masked)| masked != *value) {
             bail!(
                 "the value of the setting {key:?} holds your home folder or the name of the user or the machine (masked \
                  it would be {masked:?}), and settings are published as they are; write it otherwise (a relative path, \
@@ -93,19 +94,23 @@ fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine
 /// built anew under their old names.
 fn refuse_another_image(target: &Target, kept: Option<&Run>, mask: &Mask) -> Result<()> {
     let Some(kept) = kept.filter(|kept| kept.record.container.is_some()) else { return Ok(()) };
+    let mut asked: Vec<&Launch> = Vec::new();
     for launch in target.cases.iter().filter_map(|case| case.container.as_ref()) {
-        let asked = launch.image_keys();
-        for key in ["container_image", "container_image_digest"] {
-            let (before, now) = (kept.record.fingerprint.get(key), asked.get(key));
-            let (Some(before), Some(now)) = (before.and_then(Value::as_str), now.and_then(Value::as_str)) else {
-                continue;
-            };
-            if mask.text(now) != before {
+        // The client takes its time, and most cases of an environment have one image.
+        if asked.iter().any(|other| other.has_image_of(launch)) {
+            continue;
+        }
+        asked.push(launch);
+        let keys = launch.image_keys();
+        for key in [image::IMAGE, image::DIGEST] {
+            let (before, now) = (kept.record.fingerprint.get(key), keys.get(key));
+            let Some((before, now)) = before.and_then(Value::as_str).zip(now.and_then(Value::as_str)) else { continue };
+            let now = mask.text(now);
+            if now != before {
                 bail!(
-                    "the environment {:?} was recorded in another image ({before}, now {}); use another --env, or --append \
-                     to mix them",
-                    target.environment,
-                    mask.text(now)
+                    "the environment {:?} was recorded in another image ({before}, now {now}); use another --env, or \
+                     --append to mix them",
+                    target.environment
                 );
             }
         }

@@ -109,13 +109,13 @@ impl Versions {
     fn of_package(&mut self, root: &Path, path: &Path, kind: &Kind) -> Option<String> {
         for folder in path.ancestors().skip(1).take(UP) {
             if is_site(folder, path) && !kind.pip.is_empty() {
-                let packages = self.packages(&super::inside(root, folder));
+                let packages = self.packages(&super::below_root(root, folder));
                 let found = packages.iter().find(|(name, _)| is_package(name, kind.pip));
                 if let Some((_, version)) = found {
                     return Some(version.clone());
                 }
             }
-            let conda = super::inside(root, folder).join("conda-meta");
+            let conda = super::below_root(root, folder).join("conda-meta");
             if !kind.conda.is_empty() && conda.is_dir() {
                 return kind.conda.iter().find_map(|name| conda_version(&conda, name));
             }
@@ -199,7 +199,7 @@ fn python_of(name: &str) -> Option<String> {
 /// What a libtorch says of itself in the files beside it: `lib/../version.py` of the Python package, the header of
 /// a C++ one, or the `build-version` of its archive.
 fn beside_torch(root: &Path, library: &Path) -> Option<String> {
-    let folder = super::inside(root, library.parent()?.parent()?);
+    let folder = super::below_root(root, library.parent()?.parent()?);
     let read = |file: &str| super::text(&folder.join(file));
     let python = read("version.py").and_then(|text| assigned(&text, "__version__"));
     let header = || VERSION_HEADERS.iter().find_map(|file| defined(&read(file)?, "TORCH_VERSION"));
@@ -209,7 +209,7 @@ fn beside_torch(root: &Path, library: &Path) -> Option<String> {
 
 /// The CUDA that a Python package of torch was built for, by its `version.py`.
 pub(super) fn torch_cuda(root: &Path, library: &Path) -> Option<String> {
-    let file = super::inside(root, library.parent()?.parent()?).join("version.py");
+    let file = super::below_root(root, library.parent()?.parent()?).join("version.py");
     assigned(&super::text(&file)?, "cuda")
 }
 

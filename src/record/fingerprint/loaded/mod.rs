@@ -85,7 +85,7 @@ fn root(proc: &Path, folder: &Path) -> PathBuf {
 }
 
 /// An absolute path of a process below the way to its root folder.
-pub(super) fn inside(root: &Path, path: &Path) -> PathBuf {
+pub(super) fn below_root(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
@@ -188,7 +188,7 @@ impl<'a> Loaded<'a> {
         }
         self.looks += 1;
         if self.shm_bytes.is_none() && process.root != Path::new("/") {
-            self.shm_bytes = super::space(&inside(&process.root, Path::new("/dev/shm")));
+            self.shm_bytes = super::space(&below_root(&process.root, Path::new("/dev/shm")));
         }
         for path in &process.mapped {
             if self.files.insert((process.root.clone(), path.clone())) {
@@ -241,7 +241,7 @@ impl<'a> Loaded<'a> {
         if let Some(host) = mirror::package_index(&process.root, Some(&python.prefix), variable) {
             self.put("package_index", &self.mask.text(&host));
         }
-        if inside(&process.root, &python.prefix).join("conda-meta").is_dir() {
+        if below_root(&process.root, &python.prefix).join("conda-meta").is_dir() {
             let channels = mirror::channels(&process.root, &python.prefix, variable("HOME").as_deref());
             if !channels.is_empty() {
                 self.put("conda_channels", &self.mask.text(&channels.join(", ")));
@@ -251,7 +251,7 @@ impl<'a> Loaded<'a> {
 
     /// What lies where modules were loaded from counts more than what lies in the environment's own folders.
     fn take_site(&mut self, process: &Process, site: &Path, loaded_from: bool) {
-        let folder = inside(&process.root, site);
+        let folder = below_root(&process.root, site);
         if !self.sites.insert(folder.clone()) {
             return;
         }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::Process;
-use super::inside;
+use super::below_root;
 use super::library::conda_version;
 
 /// Names of the folders that packages are installed in.
@@ -57,8 +57,8 @@ fn minor(process: &Process) -> Option<String> {
 fn prefix(process: &Process, minor: &str) -> Option<PathBuf> {
     let of_program = |program: &Path| Some(program.parent()?.parent()?.to_owned());
     let is_prefix = |prefix: &PathBuf| {
-        inside(&process.root, prefix).join("pyvenv.cfg").is_file()
-            || inside(&process.root, prefix).join(format!("lib/python{minor}")).is_dir()
+        below_root(&process.root, prefix).join("pyvenv.cfg").is_file()
+            || below_root(&process.root, prefix).join(format!("lib/python{minor}")).is_dir()
     };
     let started = started_as(process).filter(|program| is_python(program));
     let candidates = [started.as_deref().and_then(of_program), of_program(&process.exe)];
@@ -82,7 +82,7 @@ fn started_as(process: &Process) -> Option<PathBuf> {
     // Links may lead anywhere: that there is one is enough.
     path.split(':')
         .map(|folder| Path::new(folder).join(word))
-        .find(|program| inside(&process.root, program).symlink_metadata().is_ok())
+        .find(|program| below_root(&process.root, program).symlink_metadata().is_ok())
 }
 
 /// The whole version, by whoever tells it: the virtual environment, the headers, conda, Debian.
@@ -91,12 +91,12 @@ fn version(process: &Process, prefix: &Path, minor: &str) -> Option<String> {
     let base = process.exe.parent().and_then(Path::parent).unwrap_or(prefix);
     let of_environment = || configured(root, prefix, "version").or_else(|| configured(root, prefix, "version_info"));
     let of_headers = || {
-        let header = inside(root, base).join(format!("include/python{minor}/patchlevel.h"));
+        let header = below_root(root, base).join(format!("include/python{minor}/patchlevel.h"));
         let text = super::text(&header)?;
         let line = text.lines().find_map(|line| line.trim().strip_prefix("#define PY_VERSION "))?;
         Some(line.trim().trim_matches('"').to_owned())
     };
-    let of_conda = || conda_version(&inside(root, base).join("conda-meta"), "python");
+    let of_conda = || conda_version(&below_root(root, base).join("conda-meta"), "python");
     let of_debian = || debian(root, &format!("python{minor}-minimal")).filter(|_| base == Path::new("/usr"));
     let found = of_headers().or_else(of_environment).or_else(of_conda).or_else(of_debian)?;
     // `3.11.7.final.0` of virtualenv.
@@ -107,14 +107,14 @@ fn version(process: &Process, prefix: &Path, minor: &str) -> Option<String> {
 
 /// A line of `pyvenv.cfg`.
 fn configured(root: &Path, prefix: &Path, key: &str) -> Option<String> {
-    let text = super::text(&inside(root, prefix).join("pyvenv.cfg"))?;
+    let text = super::text(&below_root(root, prefix).join("pyvenv.cfg"))?;
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.into_iter().find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
 }
 
 /// The version of an installed package of Debian, without Debian's own part: `3.11.2` of `3.11.2-6+deb12u6`.
 fn debian(root: &Path, package: &str) -> Option<String> {
-    let path = inside(root, Path::new(DPKG));
+    let path = below_root(root, Path::new(DPKG));
     let file = path.is_file().then(|| File::open(path).ok()).flatten()?;
     let mut lines = BufReader::new(file).lines().map_while(Result::ok);
     lines.find(|line| line.strip_prefix("Package: ") == Some(package))?;
@@ -155,7 +155,7 @@ pub(super) fn site_of(root: &Path, path: &Path) -> Option<PathBuf> {
         return None;
     }
     let describes = |folder: &&Path| {
-        let entries = fs::read_dir(inside(root, folder)).into_iter().flatten().flatten();
+        let entries = fs::read_dir(below_root(root, folder)).into_iter().flatten().flatten();
         entries.take(1000).any(|entry| entry.file_name().to_str().is_some_and(|name| name.ends_with(".dist-info")))
     };
     path.ancestors().skip(1).take(UP).find(describes).map(Path::to_owned)

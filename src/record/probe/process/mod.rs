@@ -258,14 +258,24 @@ impl ProcessProbe {
     /// in its own by now. Read again until nobody has gone: whoever is still there then is not in it.
     fn read_traffic_ahead(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
         while let Some(grown) = self.alive.get_mut(&pid).and_then(Member::read_traffic_ahead) {
-            let may_be_in = |member: &&mut Member| member.parent_pid == pid && member.traffic.may_be_in(grown);
-            let children = self.alive.values_mut().filter(may_be_in);
-            let gone: Vec<i32> = children.filter_map(|child| child.is_gone().then_some(child.pid)).collect();
-            if gone.is_empty() {
+            if !self.let_children_go(pid, t_ns, journal, |child| child.traffic.may_be_in(grown)) {
                 break;
             }
-            gone.into_iter().for_each(|child| self.let_go(child, t_ns, journal));
         }
+    }
+
+    /// Lets those children of a process go that have gone, of the ones that come into question; whether there was any.
+    fn let_children_go(
+        &mut self,
+        parent_pid: i32,
+        t_ns: i64,
+        journal: &Journal,
+        in_question: impl Fn(&Member) -> bool,
+    ) -> bool {
+        let children = self.alive.values_mut().filter(|member| member.parent_pid == parent_pid && in_question(member));
+        let gone: Vec<i32> = children.filter_map(|child| child.is_gone().then_some(child.pid)).collect();
+        gone.iter().for_each(|child| self.let_go(*child, t_ns, journal));
+        !gone.is_empty()
     }
 
     fn write_others(&mut self, t_ns: i64, journal: &Journal) {
@@ -296,9 +306,7 @@ impl ProcessProbe {
     /// Lets a process go that has left the tree without a last word: it was waited for by its own parent.
     fn let_go(&mut self, pid: i32, t_ns: i64, journal: &Journal) {
         // What it had inherited of its own children goes on with its own.
-        let children = self.alive.values_mut().filter(|member| member.parent_pid == pid);
-        let gone: Vec<i32> = children.filter_map(|child| child.is_gone().then_some(child.pid)).collect();
-        gone.into_iter().for_each(|child| self.let_go(child, t_ns, journal));
+        self.let_children_go(pid, t_ns, journal, |_| true);
         let Some(member) = self.alive.get_mut(&pid) else { return };
         if let Some(process) = member.process {
             write_end(process, t_ns, journal);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::loaded::{inside, text};
+use super::loaded::{below_root, text};
 use super::{Keys, container, space, variables};
 
 /// Keys that tell of the container that a run is in, not of its machine; those that begin so do too.
@@ -50,9 +50,9 @@ pub fn view(proc: &Path, pid: i32) -> View {
 
 /// A path below another root folder. A link with an absolute target would lead out of it.
 fn followed(root: &Path, path: &Path) -> PathBuf {
-    let below = inside(root, path);
+    let below = below_root(root, path);
     match fs::read_link(&below) {
-        Ok(target) if target.is_absolute() => inside(root, &target),
+        Ok(target) if target.is_absolute() => below_root(root, &target),
         _ => below,
     }
 }
@@ -60,8 +60,9 @@ fn followed(root: &Path, path: &Path) -> PathBuf {
 /// `Linux (Ubuntu 24.04)`, as the machine's own system is named.
 fn name(release: &str) -> Option<String> {
     let field = |key: &str| {
-        let value = release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
-        Some(value.trim().trim_matches(['"', '\'']).to_owned()).filter(|value| !value.is_empty())
+        let value = container::field_of(release, key)?;
+        // It may stand in single quotes too.
+        Some(value.trim_matches('\'').to_owned()).filter(|value| !value.is_empty())
     };
     let (name, version) = (field("NAME")?, field("VERSION_ID"));
     Some(format!("Linux ({name}{})", version.map(|version| format!(" {version}")).unwrap_or_default()))
