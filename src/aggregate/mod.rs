@@ -157,6 +157,11 @@ fn gpus_used(runs: &[Run]) -> Option<BTreeSet<u32>> {
     (!told.is_empty()).then(|| told.into_iter().flatten().copied().collect())
 }
 
+/// Told among what else happened to the run, whose other figures stand.
+fn missing(table: &str) -> String {
+    format!("the table {table} is missing from the trace, and with it what rests on it")
+}
+
 fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
     let record = &run.record;
     RunSummary {
@@ -166,7 +171,7 @@ fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
         interval_ns: record.interval_ns,
         survivors: record.survivors.clone(),
         left_children: record.left_children,
-        events: record.events.clone(),
+        events: record.events.iter().cloned().chain(run.missing_tables().iter().map(|table| missing(table))).collect(),
         output_tail: record.output_tail.clone(),
         recorder: record.recorder,
         tables_bytes: (!record.files.is_empty()).then(|| record.files.values().map(|sum| sum.bytes).sum()),

@@ -1,6 +1,6 @@
 //! Sums up one run.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::figures::Figures;
 use super::metric::Metric;
@@ -8,6 +8,7 @@ use super::statistics::quantile;
 use super::summary::Quantity;
 use super::windows::WINDOW_NS;
 use super::{cgroup, foreign, gpu, host, memory, processes, steps};
+use crate::trace::plausible::contradictions;
 use crate::trace::tables::{Cgroup, Core, Foreign, Gpu, Host, Memory, Process, ProcessSample, Step};
 use crate::trace::unharmed::unharmed;
 use crate::trace::{Run, RunRecord};
@@ -15,7 +16,7 @@ use crate::trace::{Run, RunRecord};
 /// Works out all figures of a run. What it has no table or no values for stays absent.
 ///
 /// # Errors
-/// A table cannot be read; the run's folder is named.
+/// A table cannot be read, or what the record tells contradicts itself; the run's folder is named.
 pub(super) fn figures(run: &Run) -> Result<Figures> {
     unharmed(|| measure(run)).with_context(|| {
         format!("cannot sum up the run in {} (`shice verify` names all that is wrong)", run.dir.display())
@@ -24,6 +25,10 @@ pub(super) fn figures(run: &Run) -> Result<Figures> {
 
 fn measure(run: &Run) -> Result<Figures> {
     let record = &run.record;
+    let contradictions = contradictions(record);
+    if !contradictions.is_empty() {
+        bail!("run.json tells what cannot be: {}", contradictions.join(", "));
+    }
     let mut figures = Figures::default();
     if let Some(table) = run.scan::<Host>()? {
         host::host(table, record, &mut figures)?;

@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use crate::trace::open::Environment;
 use crate::trace::{Run, Trace};
 
-/// Prints environments, their cases, how their runs ended, and what cannot be read.
+/// Prints environments, their cases, how their runs ended, and what cannot be read. Tables are not decoded for it: of those
+/// it tells that are missing or of another length than was written, and `shice verify` tells the rest.
 ///
 /// # Errors
 /// The folder holds no run that can be read.
@@ -31,8 +32,9 @@ fn environment(environment: &Environment) -> String {
     for runs in environment.runs.chunk_by(|a, b| a.case_slug == b.case_slug) {
         text += &case(runs);
     }
-    for damaged in &environment.damaged {
-        text += &format!("  damaged: {}\n", damaged.reason);
+    let faults = environment.runs.iter().flat_map(Run::faults);
+    for reason in faults.chain(environment.damaged.iter().map(|damaged| damaged.reason.clone())) {
+        text += &format!("  damaged: {reason}\n");
     }
     text
 }

@@ -51,6 +51,11 @@ fn summarise(environment: &Environment, lines: &mut Vec<String>) -> Result<Envir
     // With the place where it lies here, which the summary does not have.
     let (anywhere, here) = (format!("environment={}", environment.slug), environment.dir.display().to_string());
     lines.extend(summary.left_out.iter().map(|run| run.reason.replace(&anywhere, &here)));
+    for run in &environment.runs {
+        let missing =
+            |table: &String| format!("the table {table} of the run in {}, which is missing", run.dir.display());
+        lines.extend(run.missing_tables().iter().map(missing));
+    }
     Ok(summary)
 }
 

@@ -43,7 +43,10 @@ fn refuse_foreign_pages(out: &Path, reports: &[Report]) -> Result<()> {
     let pages = reports.iter().map(|report| out.join(&report.slug).join(format!("{}.html", report.language.key())));
     for page in std::iter::once(out.join(INDEX)).chain(pages) {
         // What is no text is no page of ours either; what cannot be read at all shows when it is written.
-        let ours = fs::read(&page).map_or(true, |bytes| String::from_utf8_lossy(&bytes).contains(GENERATOR));
+        let ours = match files::read(&page) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).contains(GENERATOR),
+            Err(error) => !files::is_of_another_kind(&error),
+        };
         if !ours {
             bail!("{} is no page of shice's and would be replaced; use another --out, or move it away", page.display());
         }

@@ -1,7 +1,6 @@
 //! The derived files of an environment: `environment.json` and `runs.parquet`. Both can be rebuilt from `run.json`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 
 use anyhow::{Context, Result};
 use polars::prelude::{Column, DataFrame, KeyValueMetadata, ParquetWriter};
@@ -51,7 +50,7 @@ fn write_runs(environment: &Environment) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     let part = files::part_of(&path);
     let mut frame = runs_frame(environment)?;
-    let file = File::create(&part).with_context(failed)?;
+    let file = files::create(&part).with_context(failed)?;
     let footer = KeyValueMetadata::from_static(vec![("shice.schema_version".into(), SCHEMA_VERSION.into())]);
     ParquetWriter::new(&file).with_key_value_metadata(Some(footer)).finish(&mut frame).with_context(failed)?;
     file.sync_all().with_context(failed)?;

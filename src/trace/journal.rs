@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::run::open_of_run;
 use super::tables::Row;
 
 /// Written rows reach the kernel at least this often: a killed recorder loses no more.
@@ -135,7 +136,7 @@ impl Drop for Journal {
 /// The file cannot be read, or `each` failed.
 pub fn read(path: &Path, mut each: impl FnMut(Row) -> Result<()>) -> Result<u64> {
     let failed = || format!("cannot read {}", path.display());
-    let mut reader = BufReader::new(File::open(path).with_context(failed)?);
+    let mut reader = BufReader::new(open_of_run(path)?);
     let (mut line, mut skipped) = (Vec::new(), 0);
     loop {
         line.clear();

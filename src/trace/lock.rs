@@ -1,12 +1,14 @@
 //! The lock of an environment's folder: two recorders never write into the same one.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
 use super::layout::LOCK_FILE;
+use crate::files;
 
 /// How long a lock is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -61,14 +63,17 @@ impl Lock {
 
     /// Whether a recorder, or a reader that finishes a run, holds the lock of an environment's folder. Changes nothing.
     pub fn is_held(environment: &Path) -> bool {
-        let file = File::open(environment.join(LOCK_FILE));
+        let file = files::open(&environment.join(LOCK_FILE));
         file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
     fn try_take(environment: &Path) -> Result<Option<Self>> {
         let path = environment.join(LOCK_FILE);
         let failed = || format!("cannot lock {}", path.display());
-        let file = File::options().create(true).append(true).open(&path).with_context(failed)?;
+        // A pipe in its place is an error, not a wait for its reader.
+        let mut options = File::options();
+        options.create(true).append(true).custom_flags(nix::libc::O_NONBLOCK);
+        let file = options.open(&path).with_context(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),

@@ -18,6 +18,7 @@ pub mod layout;
 pub mod lock;
 pub mod open;
 pub mod parquet;
+mod place;
 pub mod plausible;
 pub mod replace;
 pub mod run;

@@ -1,14 +1,17 @@
 //! What a folder of traces holds: environments and their runs.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use polars::prelude::LazyFrame;
 use tempfile::TempDir;
 
-use super::layout::{partition, partitions};
-use super::run::RunRecord;
+use super::layout::{RUN_FILE, partition, partitions};
+use super::plausible::contradictions;
+use super::run::{FILE_IS_MISSING, REMEDY, RunRecord};
 use super::table::Table;
+use super::tables::SHAPES;
 use super::{finish, parquet, sums};
 
 mod folder;
@@ -84,6 +87,33 @@ impl Run {
         parquet::path_of(self.tables(), table).exists()
     }
 
+    /// Tables that the run was finished with, or whose values its ledger claims, and that are not there any more.
+    pub fn missing_tables(&self) -> BTreeSet<String> {
+        let finished = self.record.files.keys().filter_map(|name| name.strip_suffix(".parquet"));
+        let is_there = |table: &str| self.has_table(table);
+        let claimed = self.record.coverage.iter().filter(|entry| entry.claims_missing(is_there));
+        let tables = finished.chain(claimed.filter_map(|entry| entry.table()));
+        tables.filter(|table| !is_there(table)).map(str::to_owned).collect()
+    }
+
+    /// What is wrong with the run as far as it shows without decoding anything, one line each: figures that contradict
+    /// each other, tables that are missing or were cut. [`verify`](super::verify) finds all.
+    pub fn faults(&self) -> Vec<String> {
+        let line = |name: &str, what: &str| format!("{}: {what}; {REMEDY}", self.dir.join(name).display());
+        let mut faults: Vec<String> = contradictions(&self.record).iter().map(|fault| line(RUN_FILE, fault)).collect();
+        faults.extend(self.missing_tables().iter().map(|table| line(&format!("{table}.parquet"), FILE_IS_MISSING)));
+        // What was finished elsewhere a moment ago is whole.
+        if self.copy.is_none() {
+            let paths = SHAPES.iter().map(|shape| (shape, parquet::path_of(&self.dir, shape.name)));
+            let cut = paths.filter(|(_, path)| path.exists()).filter_map(|(shape, path)| {
+                let sum = self.record.files.get(path.file_name()?.to_str()?);
+                sum.map_or_else(|| parquet::open(&path, *shape).map(drop), |sum| sums::check_length(&path, sum)).err()
+            });
+            faults.extend(cut.map(|error| format!("{error:#}")));
+        }
+        faults
+    }
+
     /// The folder of the tables.
     fn tables(&self) -> &Path {
         self.copy.as_ref().map_or(self.dir.as_path(), TempDir::path)
@@ -125,9 +155,10 @@ impl Trace {
 
     fn add(&mut self, opened: Opened) {
         self.recording.extend(opened.recording);
+        let damaged = [opened.damaged, opened.empty].concat();
         match opened.environment {
-            Some(environment) => self.environments.push(Environment { damaged: opened.damaged, ..environment }),
-            None => self.damaged.extend(opened.damaged),
+            Some(environment) => self.environments.push(Environment { damaged, ..environment }),
+            None => self.damaged.extend(damaged),
         }
     }
 }

@@ -13,7 +13,7 @@ use polars::prelude::{
     ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
 };
 
-use super::run::REMEDY;
+use super::run::{REMEDY, open_of_run};
 use super::table::{Buffer, Kind, Shape, Table};
 use super::unharmed::unharmed;
 use super::version::{self, SCHEMA_VERSION};
@@ -58,7 +58,7 @@ impl<T: Table> Sink<T> {
         let failed = || format!("cannot write {}", path.display());
         let frame = DataFrame::new_infer_height(self.rows.take()?).with_context(failed)?;
         if self.writer.is_none() {
-            let file = File::create(files::part_of(&self.path)).with_context(failed)?;
+            let file = files::create(&files::part_of(&self.path)).with_context(failed)?;
             self.writer = Some(writer::<T>(BufWriter::new(file), frame.schema()).with_context(failed)?);
         }
         let Some(writer) = &mut self.writer else { return Ok(()) };
@@ -126,7 +126,7 @@ pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
 /// # Errors
 /// As [`scan`].
 pub(super) fn open(path: &Path, shape: Shape) -> Result<LazyFrame> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = open_of_run(path)?;
     let stored = unharmed(|| stored(file))
         .with_context(|| format!("{} is damaged or no Parquet file; {REMEDY}", path.display()))?;
     version::check(stored.version.as_deref().unwrap_or_default())

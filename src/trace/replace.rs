@@ -169,7 +169,7 @@ mod tests {
     fn put(case: &Path, run: u32, outcome: Outcome) {
         let dir = node_dir(case, run);
         fs::create_dir_all(&dir).unwrap();
-        write_record(&dir, &RunRecord { run, ..RunRecord::for_tests(outcome) }).unwrap();
+        write_record(&dir, &RunRecord::numbered(run, outcome)).unwrap();
     }
 
     /// The numbers of the runs as a reader finds them, who must leave nothing lying aside.

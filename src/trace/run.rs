@@ -1,6 +1,8 @@
 //! `run.json`: what one run was, what it ran on, how it ended, and what could not be measured.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -11,6 +13,7 @@ use super::check::Check;
 use super::plausible::implausible;
 use super::sums::Sum;
 use super::version;
+use crate::files;
 
 /// Everything that is known of a run besides its samples.
 ///
@@ -202,7 +205,7 @@ impl CpuTotals {
 
     /// User and system time that the kernel accounted for all processes waited for.
     pub fn rusage_ns(&self) -> Option<i64> {
-        self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user + system)
+        self.rusage_user_ns.zip(self.rusage_system_ns).map(|(user, system)| user.saturating_add(system))
     }
 }
 
@@ -350,6 +353,21 @@ pub struct RecorderCost {
 
 /// What can be done about a damaged record or table.
 pub(super) const REMEDY: &str = "remove this run's folder, or restore it from a copy";
+/// What is wrong where a table is not there that should be.
+pub(super) const FILE_IS_MISSING: &str = "the file is missing";
+
+/// Opens one of a run's files to be read.
+///
+/// # Errors
+/// It cannot be read, or it is no file; it is named.
+pub(super) fn open_of_run(path: &Path) -> Result<File> {
+    match files::open(path) {
+        Err(error) if files::is_of_another_kind(&error) => {
+            bail!("{} is damaged: {error}; {REMEDY}", path.display())
+        }
+        file => file.with_context(|| format!("cannot read {}", path.display())),
+    }
+}
 
 impl RunRecord {
     /// What `diff` pairs and `record` repeats: the workload and its settings as requested.
@@ -363,7 +381,8 @@ impl RunRecord {
     /// The file cannot be read, is no run record, tells what cannot be, or is of an unknown schema major; the path is
     /// named.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let (mut file, mut text) = (open_of_run(path)?, Vec::new());
+        file.read_to_end(&mut text).with_context(|| format!("cannot read {}", path.display()))?;
         let value: Value = serde_json::from_slice(&text)
             .with_context(|| format!("{} is damaged or no JSON; {REMEDY}", path.display()))?;
         let version = value.get("schema_version").and_then(Value::as_str).unwrap_or_default();
@@ -399,6 +418,14 @@ pub fn case_name(workload: &str, settings: &BTreeMap<String, String>) -> String 
 
 #[cfg(test)]
 impl RunRecord {
+    /// A run of its own place and time, of the environment `e` and the case `w`.
+    pub(crate) fn numbered(run: u32, outcome: Outcome) -> Self {
+        let (environment, workload, settings) = ("e".to_owned(), "w".to_owned(), BTreeMap::new());
+        let (sequence, started_unix_ns) = (run, run.into());
+        let record = Self::for_tests(outcome);
+        Self { environment, workload, settings, run, sequence, started_unix_ns, ..record }
+    }
+
     /// A run on two cores with 1000 bytes of memory, sampled at 100 ms, of which nothing else is known.
     pub(crate) fn for_tests(outcome: Outcome) -> Self {
         let value = serde_json::json!({

@@ -2,14 +2,14 @@
 //! notices few changes by itself, and its reader can be brought down by some.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::run::REMEDY;
+use super::run::{REMEDY, open_of_run};
 
 /// Length and hash of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,18 +41,32 @@ pub fn of_tables(folder: &Path) -> Result<BTreeMap<String, Sum>> {
 /// The file is another one, or cannot be read; it is named.
 pub fn check(path: &Path, sum: &Sum) -> Result<()> {
     let found = of_file(path)?;
-    if found.bytes != sum.bytes {
-        bail!("{} is damaged: it has {} bytes where {} were written; {REMEDY}", path.display(), found.bytes, sum.bytes);
-    }
+    refuse_another_length(path, found.bytes, sum)?;
     if found != *sum {
         bail!("{} is damaged: its bytes are not those that were written; {REMEDY}", path.display());
     }
     Ok(())
 }
 
+/// As [`check`], of the length alone: nothing is read.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_length(path: &Path, sum: &Sum) -> Result<()> {
+    let file = open_of_run(path)?.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    refuse_another_length(path, file.len(), sum)
+}
+
+fn refuse_another_length(path: &Path, bytes: u64, sum: &Sum) -> Result<()> {
+    if bytes != sum.bytes {
+        bail!("{} is damaged: it has {bytes} bytes where {} were written; {REMEDY}", path.display(), sum.bytes);
+    }
+    Ok(())
+}
+
 fn of_file(path: &Path) -> Result<Sum> {
     let failed = || format!("cannot read {}", path.display());
-    let mut file = File::open(path).with_context(failed)?;
+    let mut file = open_of_run(path)?;
     let (mut chunk, mut bytes, mut hash) = (vec![0; 64 << 10], 0, OFFSET_BASIS);
     loop {
         match file.read(&mut chunk) {
@@ -103,6 +117,8 @@ mod tests {
             assert!(check(&path, sum).unwrap_err().to_string().contains("host.parquet is damaged"));
         }
         fs::write(&path, &bytes[1..]).unwrap();
-        assert!(check(&path, sum).unwrap_err().to_string().contains("199999 bytes where 200000 were written"));
+        for check in [check, check_length] {
+            assert!(check(&path, sum).unwrap_err().to_string().contains("199999 bytes where 200000 were written"));
+        }
     }
 }

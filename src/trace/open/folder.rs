@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{Damaged, Environment, Run};
 use crate::trace::environment::write_derived;
-use crate::trace::layout::{JOURNAL_FILE, RUN_FILE, partition, partitions};
+use crate::trace::layout::{JOURNAL_FILE, OUTPUT_FILE, RUN_FILE, WORKING_FILES, partition, partitions};
 use crate::trace::lock::Lock;
-use crate::trace::run::RunRecord;
-use crate::trace::{finish, replace};
+use crate::trace::run::{REMEDY, RunRecord};
+use crate::trace::{finish, place, replace};
 
 /// What an environment's folder holds.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub struct Opened {
     pub recording: Vec<PathBuf>,
     /// Runs that cannot be read or finished.
     pub damaged: Vec<Damaged>,
+    /// Folders of runs whose recorders died before they had recorded anything: nothing is lost with them.
+    pub empty: Vec<Damaged>,
 }
 
 /// Opens the folder of one environment, finishes runs whose recorder died, and settles what it kept aside.
@@ -102,19 +104,21 @@ fn is_read_only(cause: &(dyn std::error::Error + 'static)) -> bool {
 
 fn open_with(folder: &Path, access: Access) -> Result<Opened> {
     let (mut runs, mut opened, mut finished) = (Vec::new(), Opened::default(), false);
-    for (case_slug, dir) in run_folders(folder)? {
-        match open_run(dir.clone(), case_slug, access) {
+    for (case_slug, dir) in run_folders(folder)?.into_iter().chain(without_node(folder)?) {
+        match open_run(folder, dir.clone(), case_slug, access) {
             Ok(Found::Whole(run)) => runs.push(run),
             Ok(Found::Finished(run)) => {
                 runs.push(run);
                 finished = true;
             }
             Ok(Found::BeingRecorded) => opened.recording.push(dir),
-            Ok(Found::Nothing) => {}
+            Ok(Found::BeingStarted) => {}
+            Ok(Found::Nothing(reason)) => opened.empty.push(Damaged { dir, reason }),
             Err(error) => opened.damaged.push(Damaged::new(&dir, &error)),
         }
     }
     sort(&mut runs);
+    opened.damaged.extend(take_copies(folder, &mut runs));
     let environment = runs.first().map(|first| first.record.environment.clone()).map(|name| Environment {
         name,
         slug: partition(folder, "environment").unwrap_or_default(),
@@ -136,22 +140,27 @@ enum Found {
     /// Its recorder had died; it is whole now.
     Finished(Run),
     BeingRecorded,
-    /// The recorder died before it had written anything.
-    Nothing,
+    /// Its recorder is about to write what it records.
+    BeingStarted,
+    /// The recorder died before it had recorded anything; what to do is said.
+    Nothing(String),
 }
 
-fn open_run(dir: PathBuf, case_slug: String, access: Access) -> Result<Found> {
+fn open_run(environment: &Path, dir: PathBuf, case_slug: String, access: Access) -> Result<Found> {
     refuse_other_nodes(&dir)?;
     // In this order: a journal goes only after the final record has been written.
     let has_journal = dir.join(JOURNAL_FILE).exists();
     let path = dir.join(RUN_FILE);
     if !path.exists() {
-        return Ok(Found::Nothing);
+        return without_record(environment, &dir, access);
     }
     if has_journal && matches!(access, Access::LeaveAlone) {
         return Ok(Found::BeingRecorded);
     }
     let mut run = Run { record: RunRecord::read(&path)?, dir, case_slug, copy: None };
+    if let Some(fault) = place::misplaced(environment, &run.dir, &run.record).into_iter().next() {
+        bail!(fault);
+    }
     match access {
         Access::Finish if has_journal => {
             finish::recover(&run.dir, &mut run.record)?;
@@ -163,12 +172,63 @@ fn open_run(dir: PathBuf, case_slug: String, access: Access) -> Result<Found> {
     Ok(Found::Whole(run))
 }
 
+/// What to make of the folder of a run that has no `run.json`.
+///
+/// # Errors
+/// It holds what was recorded of a run.
+fn without_record(environment: &Path, dir: &Path, access: Access) -> Result<Found> {
+    // Looked at again after the lock, since its recorder may have got on meanwhile.
+    let may_be_recorded = !matches!(access, Access::Finish) && Lock::is_held(environment);
+    if may_be_recorded || !dir.exists() || dir.join(RUN_FILE).exists() {
+        return Ok(Found::BeingStarted);
+    }
+    let what = format!("{}: the folder of a run holds no run.json", dir.display());
+    let mut entries = std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?.flatten();
+    if entries.all(|entry| tells_nothing(&entry)) {
+        return Ok(Found::Nothing(format!("{what}, nor anything that was recorded; remove it")));
+    }
+    bail!("{what}; {REMEDY}")
+}
+
+/// Whether a file is one that the recorder makes before it writes anything that it has recorded.
+fn tells_nothing(entry: &std::fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    let is_one_of = |names: &[&str]| names.iter().any(|one| name == *one);
+    let is_empty = || entry.metadata().is_ok_and(|file| file.is_file() && file.len() == 0);
+    is_one_of(&WORKING_FILES)
+        || name.to_string_lossy().ends_with(".part")
+        || is_one_of(&[JOURNAL_FILE, OUTPUT_FILE]) && is_empty()
+}
+
+/// Takes out the runs that are copies of others.
+fn take_copies(environment: &Path, runs: &mut Vec<Run>) -> Vec<Damaged> {
+    let told = place::copies(environment, runs.iter().map(|run| (run.case_slug.as_str(), &run.record)));
+    // From the last on, so that indices stay right.
+    let taken = told.into_iter().rev().map(|(index, reason)| Damaged { dir: runs.remove(index).dir, reason });
+    let mut taken: Vec<Damaged> = taken.collect();
+    taken.reverse();
+    taken
+}
+
 /// The folders of all runs, each with the slug of its case.
 pub(in crate::trace) fn run_folders(environment: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for (case_slug, case) in partitions(environment, "case")? {
         for (_, run) in partitions(&case, "run")? {
             found.extend(partitions(&run, "node")?.into_iter().map(|(_, dir)| (case_slug.clone(), dir)));
+        }
+    }
+    Ok(found)
+}
+
+/// The folders of runs that hold none of a node.
+fn without_node(environment: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for (case_slug, case) in partitions(environment, "case")? {
+        for (_, run) in partitions(&case, "run")? {
+            if partitions(&run, "node")?.is_empty() {
+                found.push((case_slug.clone(), run));
+            }
         }
     }
     Ok(found)
@@ -215,7 +275,7 @@ mod tests {
         let environment = environment_dir(traces.path(), "e");
         let dir = node_dir(&case_dir(&environment, "w"), 1);
         fs::create_dir_all(&dir).unwrap();
-        finish::write_record(&dir, &RunRecord::for_tests(Outcome::Recording)).unwrap();
+        finish::write_record(&dir, &RunRecord::numbered(1, Outcome::Recording)).unwrap();
         let journal = Journal::create(&dir.join(JOURNAL_FILE)).unwrap();
         (0..3).for_each(|t_ns| journal.append(Host { t_ns, ..Host::default() }));
         (traces, environment)

@@ -1,7 +1,6 @@
 //! `environment.json` and `runs.parquet` against the runs that they are derived from. Where they are missing nothing is
 //! lost: they can be written anew.
 
-use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +8,7 @@ use polars::prelude::{DataFrame, ParquetReader, SerReader};
 use serde_json::Value;
 
 use super::{Checked, Verdict};
+use crate::files;
 use crate::trace::environment::{environment_value, runs_frame};
 use crate::trace::layout::{ENVIRONMENT_FILE, RUNS_FILE, partition};
 use crate::trace::open::{Environment, Run, sort};
@@ -41,7 +41,7 @@ fn as_environment(dir: &Path, checked: Vec<Checked>) -> Environment {
 }
 
 fn json_differs(path: &Path, environment: &Environment) -> Result<()> {
-    let text = fs::read(path).context("it cannot be read")?;
+    let text = files::read(path).context("it cannot be read")?;
     let found: Value = serde_json::from_slice(&text).context("it is damaged or no JSON")?;
     let right = environment_value(environment);
     for key in ["name", "fingerprint"] {
@@ -53,7 +53,7 @@ fn json_differs(path: &Path, environment: &Environment) -> Result<()> {
 }
 
 fn runs_differ(path: &Path, environment: &Environment) -> Result<()> {
-    let found = File::open(path).context("it cannot be read")?;
+    let found = files::open(path).context("it cannot be read")?;
     let found: DataFrame = ParquetReader::new(found).finish().context("it is damaged or no Parquet file")?;
     let right = runs_frame(environment)?;
     if found.height() != right.height() {

@@ -4,13 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use super::Verdict;
-use crate::trace::layout::{JOURNAL_FILE, WORKING_FILES, partition, partitions, slug};
+use crate::trace::layout::{JOURNAL_FILE, WORKING_FILES, partition, partitions};
 use crate::trace::lock::Lock;
 use crate::trace::replace;
-use crate::trace::run::{REMEDY, RunRecord};
+use crate::trace::run::REMEDY;
 use crate::trace::tables::SHAPES;
-
-const RENAME: &str = "rename the folder, or restore it from a copy";
 
 /// Files that a finished run has no more, and tables that nobody knows. The journal of a cut run is told elsewhere.
 pub(super) fn leftovers(folder: &Path, verdict: &mut Verdict) {
@@ -52,23 +50,6 @@ pub(super) fn of_environment(dir: &Path, verdict: &mut Verdict) {
             if partitions(&run, "node").unwrap_or_default().is_empty() {
                 verdict.problem(&run, "the folder of a run holds no node", REMEDY);
             }
-        }
-    }
-}
-
-/// Whether a run lies where its record says that it belongs.
-pub(super) fn names(environment: &Path, folder: &Path, record: &RunRecord, verdict: &mut Verdict) {
-    let (Some(run), Some(case)) = (folder.parent(), folder.ancestors().nth(2)) else { return };
-    let expected = [
-        (environment, "environment", slug(&record.environment)),
-        (case, "case", slug(&record.case())),
-        (run, "run", record.run.to_string()),
-        (folder, "node", record.node.to_string()),
-    ];
-    for (path, key, value) in expected {
-        if partition(path, key).as_ref() != Some(&value) {
-            let what = format!("run.json below it belongs into {key}={value}");
-            verdict.problem(path, &what, RENAME);
         }
     }
 }

@@ -20,9 +20,9 @@ use self::table::Content;
 use super::layout::{JOURNAL_FILE, RUN_FILE};
 use super::lock::Lock;
 use super::open::{environment_dirs, run_folders};
-use super::run::{Outcome, REMEDY, RunRecord};
+use super::run::{FILE_IS_MISSING, Outcome, REMEDY, RunRecord};
 use super::tables::SHAPES;
-use super::{parquet, sums};
+use super::{parquet, place, sums};
 
 /// What was looked at, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,14 +82,19 @@ fn environment(dir: &Path, verdict: &mut Verdict) {
         verdict.runs += 1;
         match run(&folder, verdict) {
             Some(record) => {
-                layout::names(dir, &folder, &record, verdict);
+                let misplaced = place::misplaced(dir, &folder, &record);
+                all_read &= misplaced.is_empty();
+                verdict.problems.extend(misplaced);
                 checked.push(Checked { case_slug, record });
             }
             None => all_read = false,
         }
     }
-    record::of_sessions(dir, &checked, verdict);
-    // A run that cannot be read may well stand in what is derived of all.
+    let runs = checked.iter().map(|run| (run.case_slug.as_str(), &run.record));
+    let copies = place::copies(dir, runs);
+    all_read &= copies.is_empty();
+    verdict.problems.extend(copies.into_iter().map(|(_, line)| line));
+    // A run that cannot be read, or counts for none, may well stand in what is derived of all.
     if all_read && !recorder_lives && !checked.is_empty() {
         derived::check(dir, checked, verdict);
     }
@@ -127,7 +132,7 @@ fn run(folder: &Path, verdict: &mut Verdict) -> Option<RunRecord> {
 fn tables(folder: &Path, record: &RunRecord, verdict: &mut Verdict) -> BTreeMap<&'static str, Option<Content>> {
     let mut contents = BTreeMap::new();
     for name in record.files.keys().filter(|name| !folder.join(name).exists()) {
-        verdict.problem(&folder.join(name), "the file is missing", REMEDY);
+        verdict.problem(&folder.join(name), FILE_IS_MISSING, REMEDY);
     }
     for shape in SHAPES {
         let path = parquet::path_of(folder, shape.name);

@@ -8,7 +8,8 @@ use polars::prelude::{DataFrame, IdxSize, Int64Chunked, PolarsResult};
 
 use super::Verdict;
 use crate::trace::parquet;
-use crate::trace::run::{REMEDY, RunRecord};
+use crate::trace::plausible::{most_cpu_ns, most_of_one_core_ns};
+use crate::trace::run::{Limits, REMEDY, RunRecord};
 use crate::trace::table::{Column, Kind, Shape};
 use crate::trace::unharmed::unharmed;
 
@@ -18,6 +19,10 @@ const BATCH_ROWS: usize = 65_536;
 const BEFORE_NS: i64 = 1_000_000_000;
 /// And after its end: processes that outlive the root are followed while they are ended.
 const AFTER_NS: i64 = 15_000_000_000;
+/// Counters of CPU time that was used.
+const CPU_TIMES: [&str; 5] = ["cpu_ns", "cpu_user_ns", "cpu_system_ns", "busy_ns", "system_ns"];
+/// The table whose rows are of one core each.
+const OF_CORES: &str = "core";
 /// What workloads tell of themselves comes in the order in which they write it.
 const TOLD_BY_WORKLOADS: &str = "step";
 
@@ -62,12 +67,14 @@ pub(super) fn check(path: &Path, shape: Shape, record: &RunRecord, verdict: &mut
 struct Check {
     shape: Shape,
     counters: Vec<&'static Column>,
+    limits: Limits,
     until_ns: i64,
     last: HashMap<i64, Last>,
     outside: Times,
     back: Times,
     nulls: BTreeMap<&'static str, u64>,
     falls: BTreeMap<&'static str, Times>,
+    too_much: BTreeMap<&'static str, Times>,
     content: Content,
 }
 
@@ -98,12 +105,14 @@ impl Check {
         Self {
             shape,
             counters: shape.columns.iter().filter(counts).collect(),
+            limits: record.limits,
             until_ns: record.duration_ns.map_or(i64::MAX, |duration| duration.saturating_add(AFTER_NS)),
             last: HashMap::new(),
             outside: Times::default(),
             back: Times::default(),
             nulls: BTreeMap::new(),
             falls: BTreeMap::new(),
+            too_much: BTreeMap::new(),
             content: Content::default(),
         }
     }
@@ -134,6 +143,7 @@ impl Check {
         if !(-BEFORE_NS..=self.until_ns).contains(&t_ns) {
             self.outside.add(t_ns);
         }
+        self.bound_cpu_times(t_ns, &values);
         let Some(last) = self.last.get_mut(&whose) else {
             self.last.insert(whose, Last { t_ns, counters: values });
             return;
@@ -147,6 +157,17 @@ impl Check {
                 self.falls.entry(column.name).or_default().add(t_ns);
             }
             *before = now.or(*before);
+        }
+    }
+
+    /// Cores give no more than all of the time since the run's start.
+    fn bound_cpu_times(&mut self, t_ns: i64, values: &[Option<i64>]) {
+        let most_ns =
+            if self.shape.name == OF_CORES { most_of_one_core_ns(t_ns) } else { most_cpu_ns(self.limits, t_ns) };
+        for (column, value) in self.counters.iter().zip(values) {
+            if CPU_TIMES.contains(&column.name) && value.is_some_and(|value| value as f64 > most_ns) {
+                self.too_much.entry(column.name).or_default().add(t_ns);
+            }
         }
     }
 
@@ -165,6 +186,11 @@ impl Check {
         }
         for (column, Times { count, first_ns }) in &self.falls {
             faults.push(format!("the counter {column:?} falls {count} time(s), first at t_ns = {first_ns}"));
+        }
+        for (column, Times { count, first_ns }) in &self.too_much {
+            faults.push(format!(
+                "{column:?} is more than the cores could give in the time in {count} row(s), first at t_ns = {first_ns}"
+            ));
         }
         faults
     }

@@ -12,7 +12,7 @@ use crate::trace::open::open_environment;
 use crate::trace::parquet::Sink;
 use crate::trace::run::{Coverage, CoverageState};
 use crate::trace::table::Table;
-use crate::trace::tables::{Core, Host, Memory, ProcessSample, Step};
+use crate::trace::tables::{Cgroup, Core, Host, Memory, ProcessSample, Step};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -26,6 +26,7 @@ impl Whole {
             let record = RunRecord {
                 run,
                 sequence: run,
+                started_unix_ns: i64::from(run) * 60 * SECOND,
                 duration_ns: Some(10 * SECOND),
                 coverage: vec![measured("host.cpu"), measured("core"), measured("process_sample.io")],
                 ..RunRecord::for_tests(Outcome::Finished)
@@ -169,6 +170,31 @@ fn a_counter_that_falls_is_told_for_the_core_that_it_is_of() {
 }
 
 #[test]
+fn cpu_time_that_no_core_could_give_is_told_of_every_table_that_counts_it() {
+    // Two cores, of which each can give a second a second.
+    let sample = |cpu_ns| ProcessSample { t_ns: 5 * SECOND, cpu_ns: Some(cpu_ns), ..ProcessSample::default() };
+    let group = |cpu_ns| Cgroup { t_ns: 5 * SECOND, cpu_ns: Some(cpu_ns), ..Cgroup::default() };
+    let told = |column: &str| format!("{column:?} is more than the cores could give in the time in 1 row(s)");
+    let whole = Whole::new();
+    whole.store(1, [sample(10 * SECOND), ProcessSample { read_bytes: Some(1), ..sample(10 * SECOND) }]);
+    whole.store(1, [group(10 * SECOND)]);
+    whole.store(1, [core(5, 0, 5 * SECOND)]);
+    whole.store(1, [Host { cpu_user_ns: Some(10 * SECOND), ..host(5) }]);
+    assert_eq!(whole.verdict().problems, Vec::<String>::new());
+    whole.store(1, [core(5, 0, 6 * SECOND)]);
+    whole.assert_wrong(&["core.parquet", &told("busy_ns")]);
+    let whole = Whole::new();
+    whole.store(1, [group(i64::MAX)]);
+    whole.assert_wrong(&["cgroup.parquet", &told("cpu_ns")]);
+    let whole = Whole::new();
+    whole.store(1, [ProcessSample { read_bytes: Some(1), ..sample(11 * SECOND) }]);
+    whole.assert_wrong(&["process_sample.parquet", &told("cpu_ns")]);
+    let whole = Whole::new();
+    whole.store(1, [Host { cpu_user_ns: Some(11 * SECOND), ..host(5) }]);
+    whole.assert_wrong(&["host.parquet", &told("cpu_user_ns")]);
+}
+
+#[test]
 fn times_that_go_back_or_lie_outside_of_the_run_are_told() {
     let whole = Whole::new();
     let back = (0..=10).map(|t| Host { cpu_user_ns: Some(t), ..host(if t == 5 { 3 } else { t }) });
@@ -235,7 +261,6 @@ fn a_folder_that_does_not_fit_its_record_is_told() {
     let whole = Whole::new();
     let case = case_dir(&whole.environment(), "own device=cpu");
     fs::rename(&case, case.with_file_name("case=other")).unwrap();
-    fs::remove_file(whole.environment().join("runs.parquet")).unwrap();
     let problems = whole.verdict().problems;
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems[0].contains("case=other: run.json below it belongs into case=own-device-cpu-"), "{problems:?}");
@@ -249,8 +274,9 @@ fn a_folder_that_does_not_fit_its_record_is_told() {
 fn a_run_that_was_copied_under_another_number_is_told() {
     let whole = Whole::new();
     whole.edit(2, |record| record.sequence = 1);
-    whole.derive();
     whole.assert_wrong(&["run=1 and case=own-device-cpu", "have the same place in one session"]);
+    whole.edit(2, |record| (record.sequence, record.started_unix_ns) = (2, 60 * SECOND));
+    whole.assert_wrong(&["run=1 and case=own-device-cpu", "started in the same nanosecond"]);
 }
 
 #[test]
