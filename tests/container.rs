@@ -20,7 +20,7 @@ use shice::trace::tables::{Cgroup, Foreign, Process, ProcessSample};
 
 const MIB: f64 = (1 << 20) as f64;
 /// Burns one second of CPU time with 100 MiB, and tells by its own clock what it used.
-const BURN: &str = "import time\nblock = bytearray(b'x') * (100 << 20)\nwhile time.process_time() < 1: pass\n\
+const BURN: &str = "import time\nblock = bytearray(b'x') * (100 << 20)\nwhile time.process_time() < 1: pass\ntime.sleep(0.5)\n\
                     open('own.txt', 'w').write(str(time.process_time()))";
 
 /// A bench with a daemon.
@@ -156,10 +156,11 @@ fn cpu_time_and_memory_of_a_container_are_the_runs_and_not_those_of_its_client()
         assert!(!run.dir.join("container-id.txt").exists());
         assert_eq!(ledger(&run, "process.role").state, CoverageState::Measured);
         assert_eq!(record.fingerprint["container_image"], "img");
-        assert_eq!(record.fingerprint["container_image_digest"], "sha256:d1");
+        assert_eq!(record.fingerprint["container_image_digest"], "sha256:digest-img");
+        assert_eq!(record.fingerprint["container_image_id"], "sha256:id-img");
         assert_eq!(record.fingerprint["container_image_bytes"], 12345);
         if yard.folder {
-            assert_eq!((record.limits.cpu_cores, record.limits.memory_bytes), (0.5, 1 << 30));
+            assert_eq!((record.limits.cpu_cores, record.limits.memory_bytes), (Some(0.5), Some(1 << 30)));
         }
         // Another run of the same environment is no other machine because the image is known by now.
         let again =
@@ -401,17 +402,34 @@ fn an_id_that_several_containers_begin_with_is_refused() {
 #[test]
 fn an_environment_keeps_its_image_and_its_containers_description() {
     let yard = Yard::folder();
-    assert!(yard.record(&["docker", "run", "img", "sleep", "0.3"]).status.success());
+    assert!(yard.record(&["docker", "run", "img", "sleep", "1.5"]).status.success());
     let run = yard.bench.only_run();
     let whole = yard.bench.shice(&["verify"]);
     assert!(whole.status.success(), "{}", text(&whole.stdout));
     let told = |key: &str| run.record.fingerprint[key].clone();
-    assert_eq!(told("memory_limit_bytes"), run.record.limits.memory_bytes);
-    assert_eq!(told("cpu_limit_cores"), run.record.limits.cpu_cores);
+    assert_eq!(told("memory_limit_bytes").as_i64(), run.record.limits.memory_bytes);
+    assert_eq!(told("cpu_limit_cores").as_f64(), run.record.limits.cpu_cores);
     let other = ["record", "--env", "e", "--workload", "other", "--repeats", "1", "--", "docker", "run"];
     let mut command = yard.prepare(yard.bench.command(&[&other[..], &["img", "true"]].concat()));
     assert!(command.status().unwrap().success(), "another case in the same image");
+    let runs = yard.bench.trace().environments.remove(0).runs;
+    let short = runs.iter().find(|run| run.record.workload == "other").unwrap();
+    assert_eq!(short.record.limits.memory_bytes, None, "it ended too soon");
     let third = [&other[..4], &["third"], &other[5..], &["img:2", "true"]].concat();
     let refused = yard.prepare(yard.bench.command(&third)).output().unwrap();
     tells_in_one_line(&refused, 125, "was recorded in another image (img, now img:2)");
+    let bare = [&other[..4], &["fourth"], &other[5..8], &["true"]].concat();
+    let refused = yard.prepare(yard.bench.command(&bare)).output().unwrap();
+    tells_in_one_line(&refused, 125, "was recorded in a container, and this is outside of one; use another --env");
+    let mixed = [&bare[..5], &["--append"], &bare[5..]].concat();
+    assert!(yard.prepare(yard.bench.command(&mixed)).status().unwrap().success(), "whoever asks for it may mix them");
+}
+
+#[test]
+fn an_environment_outside_of_containers_stays_so() {
+    let yard = Yard::folder();
+    assert!(yard.record(&["true"]).status.success());
+    let words = ["record", "--env", "e", "--workload", "other", "--repeats", "1", "--", "docker", "run", "img", "true"];
+    let refused = yard.prepare(yard.bench.command(&words)).output().unwrap();
+    tells_in_one_line(&refused, 125, "was recorded outside of a container, and this is in one; use another --env");
 }

@@ -8,7 +8,7 @@ use super::metric::Metric;
 use super::readings::{Counter, greatest};
 use super::rows::each_row;
 use super::summary::Quantity;
-use super::windows::longest_step_ns;
+use super::windows::{longest_step_ns, shares_of_limit};
 use crate::trace::RunRecord;
 use crate::trace::run::GroupScope;
 
@@ -33,11 +33,9 @@ pub(super) fn group(table: LazyFrame, record: &RunRecord, figures: &mut Figures)
         // Where the kernel keeps no peak, or one from before the run stands, the greatest reading is all there is.
         figures.set(Metric::MemoryGroupPeak, peak.or(charged));
     }
-    let cores_ns = record.limits.cpu_cores * super::windows::WINDOW_NS as f64;
     let windows = cpu.windows.full();
     if is_the_runs(record.cgroup.cpu) && !windows.is_empty() {
-        let shares = windows.into_iter().map(|(window, cpu_ns)| (window, cpu_ns / cores_ns));
-        figures.set_windows(Quantity::RunCpu, shares.collect());
+        figures.set_windows(Quantity::RunCpu, shares_of_limit(windows, record));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod figures;
 mod foreign;
 mod gpu;
 mod host;
+mod limits;
 mod loaded;
 mod memory;
 pub mod metric;
@@ -64,7 +65,7 @@ pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
         slug: environment.slug.clone(),
         fingerprint: newest.record.fingerprint.clone(),
         fingerprints: fingerprints.len(),
-        limits: newest.record.limits,
+        limits: limits::common(records()),
         loaded: loaded::loaded(records()),
         checks: loaded::checks(&records().collect::<Vec<_>>()),
         coverage: coverage::merge(coverage.iter()),
@@ -119,6 +120,7 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
         set_variables: record.set_variables.clone(),
         step_reading: record.step_reading.clone(),
         container: record.container.as_ref().and_then(|container| container.attached.clone()),
+        limits: limits::common(runs.iter().map(|run| &run.record)),
         metrics: statistics::over_runs(&summaries),
         foreign: foreign_programs(&summaries),
         runs: summaries,

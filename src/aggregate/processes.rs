@@ -10,7 +10,7 @@ use super::metric::Metric;
 use super::readings::{greatest, sum};
 use super::rows::each_row;
 use super::summary::Quantity;
-use super::windows::{WINDOW_NS, Windows, longest_step_ns};
+use super::windows::{WINDOW_NS, Windows, longest_step_ns, shares_of_limit};
 use crate::trace::RunRecord;
 
 /// The tree while its samples are read.
@@ -217,9 +217,7 @@ impl Tree {
         figures.set(Metric::Processes, highest_sum(lives.chain(self.summed_up).collect()));
         let ends = self.processes.values().filter_map(|process| Some((gone(process), -process.threads? as i64)));
         figures.set(Metric::Threads, highest_sum(self.threads.into_iter().chain(ends).collect()));
-        let allowed = WINDOW_NS as f64 * record.limits.cpu_cores;
-        let cpu = self.cpu.full().into_iter().map(|(k, used_ns)| (k, used_ns / allowed)).collect();
-        figures.set_windows(Quantity::RunCpu, cpu);
+        figures.set_windows(Quantity::RunCpu, shares_of_limit(self.cpu.full(), record));
         figures.set_windows(Quantity::MemoryRss, self.rss.full());
     }
 }

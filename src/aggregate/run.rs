@@ -75,7 +75,8 @@ fn totals(record: &RunRecord, figures: &mut Figures) {
     let seconds = |ns: i64| ns as f64 / 1e9;
     let duration = record.duration_ns.map(seconds);
     let cpu = record.cpu.best_ns().map(seconds);
-    let usage = cpu.zip(duration).map(|(cpu, duration)| cpu / (duration * record.limits.cpu_cores));
+    let allowed = duration.zip(record.limits.cpu_cores).map(|(duration, cores)| duration * cores);
+    let usage = cpu.zip(allowed).map(|(cpu, allowed)| cpu / allowed);
     figures.set(Metric::Duration, duration);
     figures.set(Metric::CpuTime, cpu);
     figures.set(Metric::CpuUsage, usage);

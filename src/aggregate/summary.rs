@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::metric::Metric;
 use crate::trace::StepSource;
 use crate::trace::check::{Check, CheckState};
-use crate::trace::run::{Coverage, CpuTotals, Limits, Outcome, RecorderCost, StepReading};
+use crate::trace::run::{Coverage, CpuTotals, Outcome, RecorderCost, StepReading};
 
 /// A core counts as busy in a window of which it was busy for more than this share.
 pub const BUSY_CORE: f64 = 0.85;
@@ -23,7 +23,8 @@ pub struct EnvironmentSummary {
     pub fingerprint: BTreeMap<String, Value>,
     /// Number of different stable fingerprints among the runs: 1 where all ran on the same thing.
     pub fingerprints: usize,
-    pub limits: Limits,
+    /// What its runs were allowed to use.
+    pub limits: CommonLimits,
     /// What was loaded in any run.
     pub loaded: LoadedSummary,
     /// As found before the newest run that tells; empty where none does.
@@ -34,6 +35,16 @@ pub struct EnvironmentSummary {
     pub left_out: Vec<LeftOut>,
     /// In the order in which they were first recorded.
     pub cases: Vec<CaseSummary>,
+}
+
+/// What runs were allowed to use: `None` where the finished ones differ, or where one of them does not tell. In the words
+/// of [`Limits`](crate::trace::run::Limits).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CommonLimits {
+    pub cores_online: Option<u32>,
+    pub cpu_cores: Option<f64>,
+    pub memory_total_bytes: Option<i64>,
+    pub memory_bytes: Option<i64>,
 }
 
 /// Names with all values that they had in any run; without a value where nobody told one.
@@ -85,6 +96,8 @@ pub struct CaseSummary {
     pub step_reading: Option<StepReading>,
     /// What the user called the container that was attached to.
     pub container: Option<String>,
+    /// What its runs were allowed to use.
+    pub limits: CommonLimits,
     /// All runs, failed and incomplete ones too, in the order of their numbers.
     pub runs: Vec<RunSummary>,
     /// Statistics over the finished runs, in the order of [`Metric::ALL`]; metrics that no run measured are absent.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::trace::RunRecord;
+
 /// Length of a window. Window k is [k, k + 1) seconds since the run's start.
 pub(super) const WINDOW_NS: i64 = 1_000_000_000;
 
@@ -11,6 +13,12 @@ pub(super) const WINDOW_NS: i64 = 1_000_000_000;
 /// second of sampling interval, two missed ticks are let pass.
 pub(super) fn longest_step_ns(interval_ns: i64) -> i64 {
     interval_ns.saturating_mul(3).max(WINDOW_NS * 3 / 2)
+}
+
+/// CPU time of windows as shares of what the run may use; none where nobody knows what that is.
+pub(super) fn shares_of_limit(used_ns: BTreeMap<i64, f64>, record: &RunRecord) -> BTreeMap<i64, f64> {
+    let Some(cores) = record.limits.cpu_cores else { return BTreeMap::new() };
+    used_ns.into_iter().map(|(window, used_ns)| (window, used_ns / (WINDOW_NS as f64 * cores))).collect()
 }
 
 /// An amount (CPU time, bytes held × time, …) that accrued over time, and the time in which it was watched.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::words::Words;
 use super::{escape, format};
 use crate::aggregate::metric::Metric;
-use crate::aggregate::summary::{EnvironmentSummary, MetricSummary};
+use crate::aggregate::summary::{CommonLimits, EnvironmentSummary, MetricSummary};
 
 /// Shared by the builders of one report.
 #[derive(Clone, Debug)]
@@ -19,21 +19,25 @@ pub(crate) struct Context<'a> {
 /// The wholes that labels name.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Wholes {
-    /// Cores' worth of CPU time that the run may use.
+    /// Cores' worth of CPU time that the run may use; empty where that is not known, or not the same in all runs.
     pub(crate) limit: String,
-    /// Cores of the host.
+    /// Cores of the host; likewise.
     pub(crate) online: String,
 }
 
-impl Context<'_> {
-    pub(crate) fn wholes(&self) -> Wholes {
-        let limits = self.summary.limits;
-        Wholes { limit: format::plain(limits.cpu_cores), online: limits.cores_online.to_string() }
+impl Wholes {
+    pub(crate) fn of(limits: &CommonLimits) -> Self {
+        Self {
+            limit: limits.cpu_cores.map(format::plain).unwrap_or_default(),
+            online: limits.cores_online.map(|cores| cores.to_string()).unwrap_or_default(),
+        }
     }
+}
 
+impl Context<'_> {
     /// Name of a metric with the whole that its percentages refer to.
     pub(crate) fn label(&self, metric: Metric) -> Result<String> {
-        self.words.fill(&format!("metric.{}", metric.key()), &self.wholes())
+        self.words.fill(&format!("metric.{}", metric.key()), &Wholes::of(&self.summary.limits))
     }
 
     /// Mean of a metric as text.

@@ -11,8 +11,10 @@ pub(crate) enum Measure {
     Of(Metric),
     /// At least so much of the memory that the run may use: the greatest of the PSS readings.
     MemoryAtLeast,
-    /// At most so much of it: the sum of the peaks of processes, which need not have lived at the same time.
+    /// At most so much of it: the tighter of its upper bounds.
     MemoryAtMost,
+    /// The same, where the greatest of the PSS readings leaves open how much it was.
+    MemoryUnclear,
     /// Bytes from and to swap.
     Swap,
     FinishedRuns,
@@ -63,6 +65,12 @@ const SHORTEST_JUDGED_S: f64 = 5.0;
 /// From this share of all cores on, what others use may have made a run longer.
 pub(crate) const FOREIGN_LOAD: f64 = 0.05;
 
+/// From this share of the memory limit on its use is considerable.
+const MEMORY_CONSIDERABLE: f64 = 0.50;
+/// Upper bounds of the memory in use: processes that share pages, or that lived one after the other, count in full in the
+/// first, the page cache in the second.
+pub(crate) const BOUNDS_OF_MEMORY: [Metric; 2] = [Metric::MemorySumOfPeaks, Metric::MemoryGroupPeak];
+
 /// In the order in which reports print them.
 pub(crate) const RULES: &[Rule] = &[
     rule("gpu_high", Measure::Of(Metric::GpuUtilisation), Some(0.70), None).seen_in("gpu"),
@@ -86,8 +94,9 @@ pub(crate) const RULES: &[Rule] = &[
     rule("io_wait_high", Measure::Of(Metric::IoWait), Some(0.05), None),
     rule("io_wait_low", Measure::Of(Metric::IoWait), None, Some(0.01)),
     rule("memory_tight", Measure::MemoryAtLeast, Some(0.90), None).seen_in("memory"),
-    rule("memory_moderate", Measure::MemoryAtLeast, Some(0.50), Some(0.90)).seen_in("memory"),
-    rule("memory_ample", Measure::MemoryAtMost, None, Some(0.50)).seen_in("memory"),
+    rule("memory_moderate", Measure::MemoryAtLeast, Some(MEMORY_CONSIDERABLE), Some(0.90)).seen_in("memory"),
+    rule("memory_ample", Measure::MemoryAtMost, None, Some(MEMORY_CONSIDERABLE)).seen_in("memory"),
+    rule("memory_unclear", Measure::MemoryUnclear, Some(MEMORY_CONSIDERABLE), None).seen_in("memory"),
     rule("swap_used", Measure::Swap, Some(1.0), None).caution(),
     rule("swap_unused", Measure::Swap, None, Some(1.0)),
     rule("foreign_load", Measure::Of(Metric::ForeignCpu), Some(FOREIGN_LOAD), None).caution().seen_in("cpu"),
@@ -108,6 +117,8 @@ pub(crate) struct Evidence {
     pub(crate) value: f64,
     /// Least and greatest run, and the number of runs; absent where the value is a count over all runs.
     pub(crate) spread: Option<(f64, f64, usize)>,
+    /// The figure that it is a mean of.
+    pub(crate) metric: Option<Metric>,
 }
 
 /// A rule that holds, with the value that earned it.
@@ -133,12 +144,16 @@ pub(crate) fn of_case(summary: &EnvironmentSummary, case: &CaseSummary) -> Vec<F
 fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -> Option<Evidence> {
     let runs = |wanted: fn(Outcome) -> bool| count(case.runs.iter().filter(|run| wanted(run.outcome)).count());
     match measure {
-        Measure::Of(metric) => case.metric(metric).map(|figure| over_runs(metric.unit(), figure, 1.0)),
-        Measure::MemoryAtLeast => of_memory(summary, case.metric(Metric::MemoryPssPeak)?),
-        Measure::MemoryAtMost => of_memory(summary, case.metric(Metric::MemorySumOfPeaks)?),
+        Measure::Of(metric) => case.metric(metric).map(|figure| over_runs(figure, 1.0)),
+        Measure::MemoryAtLeast => share_of_memory(case, Metric::MemoryPssPeak),
+        Measure::MemoryAtMost => memory_at_most(case),
+        Measure::MemoryUnclear => {
+            let at_least = share_of_memory(case, Metric::MemoryPssPeak).map_or(0.0, |share| share.value);
+            memory_at_most(case).filter(|_| at_least < MEMORY_CONSIDERABLE)
+        }
         Measure::Swap => {
             let (read, written) = (case.metric(Metric::SwapIn)?, case.metric(Metric::SwapOut)?);
-            Some(Evidence { unit: Unit::Bytes, value: read.mean + written.mean, spread: None })
+            Some(over_all(Unit::Bytes, read.mean + written.mean))
         }
         Measure::FinishedRuns => runs(Outcome::is_finished),
         Measure::FailedRuns => runs(|outcome| {
@@ -150,13 +165,9 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
         Measure::MissedTicks => {
             let missed: u64 = case.runs.iter().filter_map(|run| run.recorder.missed_ticks).sum();
             let met: u64 = case.runs.iter().filter_map(|run| run.recorder.ticks).sum();
-            (missed + met > 0).then(|| Evidence {
-                unit: Unit::Ratio,
-                value: missed as f64 / (missed + met) as f64,
-                spread: None,
-            })
+            (missed + met > 0).then(|| over_all(Unit::Ratio, missed as f64 / (missed + met) as f64))
         }
-        Measure::RecorderCpu => recorder_cores(case).map(|value| Evidence { unit: Unit::Ratio, value, spread: None }),
+        Measure::RecorderCpu => recorder_cores(case).map(|cores| over_all(Unit::Ratio, cores)),
         Measure::Fingerprints => count(summary.fingerprints),
     }
 }
@@ -170,17 +181,32 @@ pub(crate) fn recorder_cores(case: &CaseSummary) -> Option<f64> {
     (time >= SHORTEST_JUDGED_S).then(|| used / time)
 }
 
-fn of_memory(summary: &EnvironmentSummary, peak: &MetricSummary) -> Option<Evidence> {
-    let limit = summary.limits.memory_bytes as f64;
-    (limit > 0.0).then(|| over_runs(Unit::Ratio, peak, limit))
+/// A figure of memory as a share of what the run may use.
+pub(crate) fn share_of_memory(case: &CaseSummary, metric: Metric) -> Option<Evidence> {
+    let limit = case.limits.memory_bytes.filter(|limit| *limit > 0)?;
+    Some(Evidence { unit: Unit::Ratio, ..over_runs(case.metric(metric)?, limit as f64) })
 }
 
-fn over_runs(unit: Unit, figure: &MetricSummary, whole: f64) -> Evidence {
-    Evidence { unit, value: figure.mean / whole, spread: Some((figure.min / whole, figure.max / whole, figure.n)) }
+/// The sum of peaks; where that leaves open how much there was, the peak of the run's group, which may lack what is charged
+/// to others (files that were in the page cache before) and then lies below the readings.
+fn memory_at_most(case: &CaseSummary) -> Option<Evidence> {
+    let [sum, group] = BOUNDS_OF_MEMORY.map(|metric| share_of_memory(case, metric));
+    let read = share_of_memory(case, Metric::MemoryPssPeak).map_or(0.0, |share| share.value);
+    let is_open = sum.is_none_or(|sum| sum.value >= MEMORY_CONSIDERABLE);
+    group.filter(|group| is_open && group.value >= read && sum.is_none_or(|sum| group.value < sum.value)).or(sum)
+}
+
+fn over_runs(figure: &MetricSummary, whole: f64) -> Evidence {
+    let spread = Some((figure.min / whole, figure.max / whole, figure.n));
+    Evidence { unit: figure.metric.unit(), value: figure.mean / whole, spread, metric: Some(figure.metric) }
+}
+
+fn over_all(unit: Unit, value: f64) -> Evidence {
+    Evidence { unit, value, spread: None, metric: None }
 }
 
 fn count(number: usize) -> Option<Evidence> {
-    Some(Evidence { unit: Unit::Count, value: number as f64, spread: None })
+    Some(over_all(Unit::Count, number as f64))
 }
 
 #[cfg(test)]
@@ -215,15 +241,41 @@ mod tests {
         }
     }
 
-    #[test]
-    fn peaks_of_processes_that_lived_one_after_the_other_fill_no_memory() {
+    /// Findings on memory of a case with these figures, as shares of what it may use.
+    fn of_memory(figures: &[(Metric, f64)]) -> Vec<&'static str> {
         let mut summary = fixture::cpu_only();
-        let limit = summary.limits.memory_bytes as f64;
-        let flat = |metric, value| MetricSummary { metric, n: 3, mean: value, min: value, max: value, ci95: None };
-        summary.cases[1].metrics =
-            vec![flat(Metric::MemorySumOfPeaks, limit * 3.0), flat(Metric::MemoryPssPeak, limit * 0.1)];
-        let found = names(&summary, 1);
-        assert!(!found.iter().any(|name| name.starts_with("memory_")), "{found:?}");
+        let limit = summary.cases[1].limits.memory_bytes.unwrap() as f64;
+        let flat = |(metric, share): &(Metric, f64)| {
+            let value = share * limit;
+            MetricSummary { metric: *metric, n: 3, mean: value, min: value, max: value, ci95: None }
+        };
+        summary.cases[1].metrics = figures.iter().map(flat).collect();
+        names(&summary, 1).into_iter().filter(|name| name.starts_with("memory_")).collect()
+    }
+
+    #[test]
+    fn memory_is_judged_by_what_bounds_it_and_where_the_bounds_leave_it_open_that_is_told() {
+        use Metric::{MemoryGroupPeak as Group, MemoryPssPeak as Pss, MemorySumOfPeaks as Sum};
+        // Processes that lived one after the other, or share what they hold, have a sum of peaks beyond all bounds.
+        assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.1)]), ["memory_unclear"]);
+        assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.1), (Group, 0.2)]), ["memory_ample"]);
+        assert_eq!(
+            of_memory(&[(Sum, 0.4), (Pss, 0.1), (Group, 0.9)]),
+            ["memory_ample"],
+            "the page cache fills a group"
+        );
+        assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.1), (Group, 0.05)]), ["memory_unclear"], "charged to others");
+        assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.6)]), ["memory_moderate"]);
+        assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.95)]), ["memory_tight"]);
+        assert_eq!(of_memory(&[(Sum, 0.7)]), ["memory_unclear"]);
+        assert!(of_memory(&[(Pss, 0.3)]).is_empty());
+    }
+
+    #[test]
+    fn where_the_limit_is_not_known_or_not_the_same_there_is_no_verdict_on_memory() {
+        let mut summary = fixture::cpu_only();
+        summary.cases[1].limits.memory_bytes = None;
+        assert!(!names(&summary, 1).iter().any(|name| name.starts_with("memory_")));
     }
 
     #[test]

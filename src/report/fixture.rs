@@ -7,13 +7,13 @@ use serde_json::json;
 
 use crate::aggregate::metric::Metric;
 use crate::aggregate::summary::{
-    CaseSummary, CheckSummary, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut, LoadedSummary,
-    MetricSummary, Point, Quantity, RunSummary,
+    CaseSummary, CheckSummary, CommonLimits, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut,
+    LoadedSummary, MetricSummary, Point, Quantity, RunSummary,
 };
 use crate::record::checks;
 use crate::trace::check::{Check, CheckState};
 use crate::trace::layout::slug;
-use crate::trace::run::{Coverage, CoverageState, CpuTotals, Limits, Outcome, RecorderCost, case_name};
+use crate::trace::run::{Coverage, CoverageState, CpuTotals, Outcome, RecorderCost, case_name};
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
@@ -209,7 +209,7 @@ fn environment(name: &str, cases: Vec<CaseSummary>) -> EnvironmentSummary {
             ("tuned".to_owned(), json!(true)),
         ]),
         fingerprints: 1,
-        limits: Limits { cores_online: 8, cpu_cores: 4.0, memory_total_bytes: 32 << 30, memory_bytes: 16 << 30 },
+        limits: LIMITS,
         loaded: LoadedSummary {
             libraries: ["libgomp.so.1", "libtorch_cpu.so"].map(|name| (name.to_owned(), BTreeSet::new())).into(),
             ..LoadedSummary::default()
@@ -225,6 +225,13 @@ fn environment(name: &str, cases: Vec<CaseSummary>) -> EnvironmentSummary {
     }
 }
 
+const LIMITS: CommonLimits = CommonLimits {
+    cores_online: Some(8),
+    cpu_cores: Some(4.0),
+    memory_total_bytes: Some(32 << 30),
+    memory_bytes: Some(16 << 30),
+};
+
 fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> CaseSummary {
     let settings = strings(settings);
     let name = case_name(workload, &settings);
@@ -237,6 +244,7 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
         step_reading: None,
         command: ["shice-workloads", workload].map(str::to_owned).to_vec(),
         container: None,
+        limits: LIMITS,
         runs: (1..).zip(outcomes).map(|(number, outcome)| run(number, *outcome)).collect(),
         settings,
         metrics: Vec::new(),

@@ -25,10 +25,13 @@ pub fn implausible(record: &RunRecord) -> Vec<String> {
     claim((1..=MOST_CORES).contains(&limits.cores_online), &|| {
         format!("limits.cores_online is {}", limits.cores_online)
     });
-    claim(limits.cpu_cores.is_finite() && limits.cpu_cores > 0.0, &|| {
-        format!("limits.cpu_cores is {}", limits.cpu_cores)
-    });
-    for (name, bytes) in [("memory_total_bytes", limits.memory_total_bytes), ("memory_bytes", limits.memory_bytes)] {
+    if let Some(cores) = limits.cpu_cores {
+        claim(cores.is_finite() && cores > 0.0, &|| format!("limits.cpu_cores is {cores}"));
+    }
+    for (name, bytes) in
+        [("memory_total_bytes", Some(limits.memory_total_bytes)), ("memory_bytes", limits.memory_bytes)]
+    {
+        let bytes = bytes.unwrap_or(i64::MAX);
         claim(bytes > 0, &|| format!("limits.{name} is {bytes}"));
     }
     for (name, time) in [("interval_ns", Some(record.interval_ns)), ("duration_ns", record.duration_ns)] {
@@ -80,10 +83,10 @@ pub fn contradictions(record: &RunRecord) -> Vec<String> {
             }
         }
     }
-    if limits.cpu_cores > f64::from(limits.cores_online) {
+    if limits.cpu_cores.is_some_and(|cores| cores > f64::from(limits.cores_online)) {
         found.push("limits.cpu_cores is more than limits.cores_online".to_owned());
     }
-    if limits.memory_bytes > limits.memory_total_bytes {
+    if limits.memory_bytes.is_some_and(|bytes| bytes > limits.memory_total_bytes) {
         found.push("limits.memory_bytes is more than limits.memory_total_bytes".to_owned());
     }
     found
@@ -122,9 +125,9 @@ mod tests {
         type Change = fn(&mut RunRecord);
         let wrong: [(Change, &str); 13] = [
             (|record| record.limits.cores_online = 0, "limits.cores_online is 0"),
-            (|record| record.limits.cpu_cores = f64::NAN, "limits.cpu_cores is NaN"),
-            (|record| record.limits.cpu_cores = 0.0, "limits.cpu_cores is 0"),
-            (|record| record.limits.memory_bytes = -1, "limits.memory_bytes is -1"),
+            (|record| record.limits.cpu_cores = Some(f64::NAN), "limits.cpu_cores is NaN"),
+            (|record| record.limits.cpu_cores = Some(0.0), "limits.cpu_cores is 0"),
+            (|record| record.limits.memory_bytes = Some(-1), "limits.memory_bytes is -1"),
             (|record| record.interval_ns = 0, "interval_ns is 0"),
             (|record| record.duration_ns = Some(-5), "duration_ns is -5"),
             (|record| record.duration_ns = Some(0), "duration_ns is 0"),

@@ -260,12 +260,19 @@ impl GroupScope {
 pub struct Limits {
     /// Logical cores of the machine that are online.
     pub cores_online: u32,
-    /// Cores' worth of CPU time that the run may use.
-    pub cpu_cores: f64,
+    /// Cores' worth of CPU time that the run may use; null where its container was not seen.
+    pub cpu_cores: Option<f64>,
     /// Memory of the machine.
     pub memory_total_bytes: i64,
-    /// Memory that the run may use.
-    pub memory_bytes: i64,
+    /// Memory that the run may use; null where its container was not seen.
+    pub memory_bytes: Option<i64>,
+}
+
+impl Limits {
+    /// Of a run on the same machine of which nobody knows what it may use.
+    pub fn without_grants(self) -> Self {
+        Self { cpu_cores: None, memory_bytes: None, ..self }
+    }
 }
 
 /// A GPU, or a MIG instance of one, by NVML's indices: those of the fingerprint's `gpus` and of the table `gpu`.

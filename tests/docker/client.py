@@ -62,7 +62,14 @@ def inspect(words):
     reply = ask(verb="inspect", name=words[-1])
     if "id" not in reply:
         sys.exit(1)
-    print(reply["image"] if "{{.Config.Image}}" in words else reply["id"])
+    if "{{.Image}}" in words:
+        print(image_id(reply["image"]))
+    else:
+        print(reply["image"] if "{{.Config.Image}}" in words else reply["id"])
+
+
+def image_id(image):
+    return image if image.startswith("sha256:") else "sha256:id-" + image.replace(":", "-")
 
 
 if verb == "run":
@@ -70,7 +77,8 @@ if verb == "run":
 elif verb == "inspect":
     inspect(words)
 elif verb == "image":
-    print(json.dumps({"Id": "sha256:1d", "RepoDigests": ["img@sha256:d1"], "Size": 12345}))
+    told = image_id(words[-1])
+    print(json.dumps({"Id": told, "RepoDigests": ["img@" + told.replace("id-", "digest-")], "Size": 12345}))
 elif verb in ("stop", "kill"):
     reply = ask(verb="signal", name=words[-1], signal=signal.SIGTERM if verb == "stop" else signal.SIGKILL)
     print(words[-1])

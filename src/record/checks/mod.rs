@@ -40,11 +40,14 @@ pub fn of_container(before: &[Check], seen: &Container) -> Vec<Check> {
     let cores = seen.limits.cores_online;
     let check = |rule: &Rule| match rule.name {
         "shm" => Some(rule.check(rules::host::shm_of(Some(seen.shm_bytes)))),
-        "memory_limit" => Some(rule.check(rules::host::memory_limit_of(seen.limits))),
-        "cpu_limit" => {
-            let quota = Some(seen.limits.cpu_cores);
-            Some(rule.check(rules::host::cpu_limit_of(cores, cores as usize, quota, seen.threads)))
-        }
+        "memory_limit" => seen
+            .limits
+            .memory_bytes
+            .map(|bytes| rule.check(rules::host::memory_limit_of(bytes, seen.limits.memory_total_bytes))),
+        "cpu_limit" => seen
+            .limits
+            .cpu_cores
+            .map(|quota| rule.check(rules::host::cpu_limit_of(cores, cores as usize, Some(quota), seen.threads))),
         name if rule.of_machine => before.iter().find(|check| check.name == name).cloned(),
         _ => None,
     };

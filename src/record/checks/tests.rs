@@ -75,7 +75,7 @@ fn the_runtime_that_a_run_has_loaded_settles_what_was_open_before() {
 fn a_container_seen_from_outside_has_its_own_limits_and_shared_memory_and_the_machines_driver() {
     let mut facts = with_gpu();
     facts.jupyter.servers = vec![(8888, false)];
-    let limits = Limits { cpu_cores: 2.0, memory_bytes: 1 << 30, ..facts.limits };
+    let limits = Limits { cpu_cores: Some(2.0), memory_bytes: Some(1 << 30), ..facts.limits };
     let seen = Container { shm_bytes: (64 << 20, 64 << 20), limits, threads: Some(2) };
     let checks = of_container(&judge(&facts), &seen);
     for (name, cause) in

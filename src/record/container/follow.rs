@@ -11,7 +11,7 @@ use super::ended::End;
 use super::inside::{Inside, first_process};
 use super::launch::{Launch, Start};
 use super::{image, is_id};
-use crate::record::cgroup::tree::Tree;
+use crate::record::cgroup::tree::{self, Tree};
 use crate::record::cgroup::{Cgroups, own};
 use crate::record::fingerprint::outside::is_of_container;
 use crate::record::mask::Mask;
@@ -77,6 +77,8 @@ impl Follow {
             Start::Attached(attached) => Some(mask.text(&attached.given)),
             Start::Run { .. } => None,
         };
+        record.events.extend(tree::told_by_variable());
+        record.limits = record.limits.without_grants();
         record.container = Some(Followed { client: self.launch.client.name().to_owned(), attached });
         record.fingerprint.retain(|key, _| !is_of_container(key));
     }
@@ -117,7 +119,7 @@ impl Follow {
     /// Looks for a container that is not found yet; from the moment on that it is, its figures are the run's. One that is
     /// found is looked into until it is set up.
     pub fn look(&mut self, t_ns: i64, cgroup: &mut CgroupProbe, processes: &mut ProcessProbe, journal: &Journal) {
-        let is_done = self.groups.is_some() && self.inside.is_settled();
+        let is_done = self.groups.is_some() && !self.inside.is_due();
         if is_done || self.searched.is_some_and(|last| last.elapsed() < SEARCH_EVERY) {
             return;
         }

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use crate::record::cgroup::{Cgroups, own};
-use crate::record::fingerprint::{self, Keys, outside};
+use crate::record::fingerprint::outside::{self, Root};
+use crate::record::fingerprint::{self, Keys};
 use crate::trace::run::{CONTAINER, Coverage, CoverageState, Limits};
 
-/// A runtime has set up root folder, mounts and limits within this time after the container's group is there.
+/// A runtime has set up limits within this time after the container's group is there. For a root folder of its own the
+/// container is waited for however long that takes, but a look every so often is enough by then.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// What is known of it so far.
@@ -18,6 +20,7 @@ pub(super) struct Inside {
     /// Whether it was there before the run.
     is_set_up: bool,
     first_look: Option<Instant>,
+    last_look: Option<Instant>,
     settled: bool,
     limits: Option<Limits>,
     keys: Keys,
@@ -25,44 +28,52 @@ pub(super) struct Inside {
 
 impl Inside {
     pub(super) fn new(machine: Limits, is_set_up: bool) -> Self {
-        Self { machine, is_set_up, first_look: None, settled: false, limits: None, keys: Keys::new() }
+        Self { machine, is_set_up, first_look: None, last_look: None, settled: false, limits: None, keys: Keys::new() }
     }
 
-    /// Whether nothing more is expected of another look.
-    pub(super) fn is_settled(&self) -> bool {
-        self.settled
+    /// Whether another look may tell more, and is due: often at first, then every so often.
+    pub(super) fn is_due(&self) -> bool {
+        let was_early = |(first, last): (Instant, Instant)| last.duration_since(first) < SETTLING;
+        let is_due = |looks: (Instant, Instant)| was_early(looks) || looks.1.elapsed() >= SETTLING;
+        !self.settled && self.first_look.zip(self.last_look).is_none_or(is_due)
     }
 
     /// Looks through the first process of the groups.
     pub(super) fn look(&mut self, proc: &Path, groups: &Cgroups) {
+        let now = Instant::now();
+        let has_waited = now.duration_since(*self.first_look.get_or_insert(now)) >= SETTLING;
+        self.last_look = Some(now);
         let Some(init) = first_process(groups) else { return };
-        let over = self.is_set_up || self.first_look.get_or_insert_with(Instant::now).elapsed() >= SETTLING;
         let limits = limits_of(groups, init, self.machine);
         let view = outside::view(proc, init);
         // Ended meanwhile: its group may have been gone while its limits were read.
         if first_process(groups) != Some(init) {
             return;
         }
-        self.limits = Some(limits);
-        // Until it has a root folder of its own the first process still sees the machine's.
-        if over || view.own_root {
+        // Limits are set before the hooks of a runtime run, which may take their time before there is a root folder.
+        let is_set_up = self.is_set_up || view.root == Root::Own;
+        self.limits = (is_set_up || has_waited).then_some(limits);
+        if is_set_up {
             self.keys = view.keys;
         }
-        self.settled = over;
+        self.settled = is_set_up || (has_waited && view.root == Root::Hidden);
     }
 
-    /// The container's, or the machine's where none were seen.
+    /// The container's; without grants where none were seen.
     pub(super) fn limits(&self) -> Limits {
-        self.limits.unwrap_or(self.machine)
+        self.limits.unwrap_or(self.machine.without_grants())
     }
 
     /// The ledger's line for the keys of the fingerprint.
     pub(super) fn coverage(&self) -> Coverage {
         let (state, reason) = match (&self.limits, self.keys.is_empty()) {
-            (None, _) => (CoverageState::Lost, "the container's limits, system and shared memory were not seen"),
+            (None, _) => (
+                CoverageState::Lost,
+                "the container ended too soon: its limits, system and shared memory were not seen",
+            ),
             (Some(_), true) => (
                 CoverageState::Lost,
-                "the container belongs to another user or ended too soon: only its limits were seen",
+                "the container belongs to another user or has no root folder of its own: only its limits were seen",
             ),
             (Some(_), false) => (CoverageState::Measured, ""),
         };
@@ -91,43 +102,93 @@ fn limits_of(groups: &Cgroups, init: i32, machine: Limits) -> Limits {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
     use crate::record::cgroup::tree::Tree;
 
     const MACHINE: Limits =
-        Limits { cores_online: 64, cpu_cores: 64.0, memory_total_bytes: 1 << 40, memory_bytes: 1 << 40 };
+        Limits { cores_online: 64, cpu_cores: Some(64.0), memory_total_bytes: 1 << 40, memory_bytes: Some(1 << 40) };
+    const LIMITS: [&str; 2] = ["cpu_limit_cores=1.5", "memory_limit_bytes=1048576"];
     /// Above the greatest pid of any kernel.
     const INIT: i32 = 5_000_000;
 
+    /// A container's group, and a folder that stands for /proc.
+    struct Yard {
+        folder: tempfile::TempDir,
+        groups: Cgroups,
+    }
+
+    impl Yard {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let id = "ab".repeat(32);
+            let group = folder.path().join("groups/docker").join(&id);
+            fs::create_dir_all(&group).unwrap();
+            fs::create_dir_all(folder.path().join(format!("proc/{INIT}"))).unwrap();
+            fs::write(group.join("cgroup.procs"), format!("{}\n{INIT}\n", INIT + 1)).unwrap();
+            fs::write(group.join("memory.max"), "1048576\n").unwrap();
+            fs::write(group.join("cpu.max"), "150000 100000\n").unwrap();
+            let groups = Tree::below(&folder.path().join("groups")).find(&id).unwrap();
+            Self { folder, groups }
+        }
+
+        fn proc(&self) -> PathBuf {
+            self.folder.path().join("proc")
+        }
+
+        fn see(&self, container: &mut Inside) -> Vec<String> {
+            container.look(&self.proc(), &self.groups);
+            container.keys().into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+        }
+
+        /// The first process gets a root folder: the machine's, or one of its own.
+        fn set_root(&self, is_own: bool) {
+            let root = self.proc().join(format!("{INIT}/root"));
+            let _ = fs::remove_file(&root);
+            if is_own {
+                fs::create_dir_all(root.join("etc")).unwrap();
+                fs::write(root.join("etc/os-release"), "NAME=Made\n").unwrap();
+            } else {
+                std::os::unix::fs::symlink("/", root).unwrap();
+            }
+        }
+    }
+
     #[test]
-    fn limits_and_system_are_the_containers_and_what_was_not_seen_is_absent() {
-        let folder = tempfile::tempdir().unwrap();
-        let (proc, id) = (folder.path().join("proc"), "ab".repeat(32));
-        let group = folder.path().join("groups/docker").join(&id);
-        fs::create_dir_all(&group).unwrap();
-        fs::write(group.join("cgroup.procs"), format!("{}\n{INIT}\n", INIT + 1)).unwrap();
-        fs::write(group.join("memory.max"), "1048576\n").unwrap();
-        fs::write(group.join("cpu.max"), "150000 100000\n").unwrap();
-        let groups = Tree::below(&folder.path().join("groups")).find(&id).unwrap();
+    fn a_container_is_believed_once_its_first_process_has_a_root_folder_of_its_own() {
+        let yard = Yard::new();
         let mut container = Inside::new(MACHINE, false);
-        assert_eq!((container.limits(), container.keys()), (MACHINE, Keys::new()));
-        container.look(&proc, &groups);
-        let told = |container: &Inside| container.keys().into_iter().map(|(key, value)| format!("{key}={value}"));
-        let limits = ["cpu_limit_cores=1.5", "memory_limit_bytes=1048576"];
-        assert_eq!(told(&container).collect::<Vec<_>>(), limits);
-        // The runtime has gone on.
-        let etc = proc.join(format!("{INIT}/root/etc"));
-        fs::create_dir_all(&etc).unwrap();
-        fs::write(etc.join("os-release"), "NAME=Made\n").unwrap();
-        container.look(&proc, &groups);
-        assert_eq!(told(&container).collect::<Vec<_>>(), [limits[0], limits[1], "os=\"Linux (Made)\""]);
-        assert!(!container.is_settled());
+        let nothing: [&str; 0] = [];
+        assert_eq!(yard.see(&mut container), nothing, "whose root folder may not be looked at");
+        yard.set_root(false);
+        assert_eq!(yard.see(&mut container), nothing, "who still sees the machine's");
+        assert_eq!(container.limits(), MACHINE.without_grants());
+        assert_eq!(container.coverage().state, CoverageState::Lost);
+        // Hooks of the runtime may take their time, but come after the limits.
+        container.first_look = Instant::now().checked_sub(10 * SETTLING);
+        assert_eq!(yard.see(&mut container), LIMITS);
+        assert!(!container.is_due(), "a look a second is enough by now");
+        container.last_look = Instant::now().checked_sub(SETTLING);
+        assert!(container.is_due());
+        yard.set_root(true);
+        let expected = [LIMITS[0], LIMITS[1], "os=\"Linux (Made)\""];
+        assert_eq!(yard.see(&mut container), expected);
+        assert!(!container.is_due());
         // It ends, and what was seen stays.
-        fs::write(group.join("cgroup.procs"), "").unwrap();
-        fs::remove_dir_all(&proc).unwrap();
-        container.look(&proc, &groups);
-        assert_eq!(container.keys()["os"], "Linux (Made)");
-        assert_eq!(container.limits().memory_bytes, 1 << 20);
+        fs::write(yard.groups.dir().unwrap().join("cgroup.procs"), "").unwrap();
+        fs::remove_dir_all(yard.proc()).unwrap();
+        assert_eq!(yard.see(&mut container), expected);
+        assert_eq!(container.limits().memory_bytes, Some(1 << 20));
+    }
+
+    #[test]
+    fn of_another_users_container_the_limits_are_seen_after_a_while_and_of_an_older_one_at_once() {
+        let yard = Yard::new();
+        let mut container = Inside::new(MACHINE, false);
+        container.first_look = Instant::now().checked_sub(SETTLING);
+        assert_eq!(yard.see(&mut container), LIMITS);
+        assert_eq!(container.coverage().state, CoverageState::Lost);
+        assert_eq!(yard.see(&mut Inside::new(MACHINE, true)), LIMITS);
     }
 }

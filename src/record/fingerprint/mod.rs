@@ -107,16 +107,17 @@ pub fn granted(cores_online: u32, memory_total_bytes: i64, allowed_cores: Option
     let cpu_cores = [Some(f64::from(cores_online)), allowed_cores.map(|cores| cores as f64), cgroups.cpu_cores()];
     Limits {
         cores_online,
-        cpu_cores: cpu_cores.into_iter().flatten().fold(f64::INFINITY, f64::min),
+        cpu_cores: cpu_cores.into_iter().flatten().reduce(f64::min),
         memory_total_bytes,
-        memory_bytes: cgroups.memory_bytes().map_or(memory_total_bytes, |limit| limit.min(memory_total_bytes)),
+        memory_bytes: Some(cgroups.memory_bytes().map_or(memory_total_bytes, |limit| limit.min(memory_total_bytes))),
     }
 }
 
 /// What a run may use, as keys of the fingerprint.
-pub fn limit_keys(limits: &Limits) -> [(String, Value); 2] {
-    let keys = [("cpu_limit_cores", json!(limits.cpu_cores)), ("memory_limit_bytes", json!(limits.memory_bytes))];
-    keys.map(|(key, value)| (key.to_owned(), value))
+pub fn limit_keys(limits: &Limits) -> impl Iterator<Item = (String, Value)> {
+    let cores = limits.cpu_cores.map(|cores| ("cpu_limit_cores", json!(cores)));
+    let memory = limits.memory_bytes.map(|bytes| ("memory_limit_bytes", json!(bytes)));
+    [cores, memory].into_iter().flatten().map(|(key, value)| (key.to_owned(), value))
 }
 
 /// The kernel's way of naming the calling process.
@@ -154,7 +155,10 @@ pub fn meminfo(proc: &Path, key: &str) -> Option<i64> {
 
 /// Size of a file system and what of it this user may still fill.
 pub fn space(path: &Path) -> Option<(i64, i64)> {
-    let found = nix::sys::statvfs::statvfs(path).ok()?;
+    bytes_of(&nix::sys::statvfs::statvfs(path).ok()?)
+}
+
+fn bytes_of(found: &nix::sys::statvfs::Statvfs) -> Option<(i64, i64)> {
     let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(found.fragment_size())).ok();
     Some((bytes(found.blocks())?, bytes(found.blocks_available())?))
 }

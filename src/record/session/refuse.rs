@@ -24,6 +24,7 @@ pub(super) fn check(
     match existing {
         Existing::Refuse => {
             refuse_another_command(target, before, mask)?;
+            refuse_another_side(target, before.runs.last())?;
             refuse_another_machine(target, before.runs.last(), machine)?;
             refuse_another_image(target, before.runs.last(), mask)?;
             refuse_the_same_case(target, before)
@@ -32,6 +33,7 @@ pub(super) fn check(
         Existing::Replace => {
             let stays = |run: &&Run| target.cases.iter().all(|case| case.name() != run.record.case());
             let kept = before.runs.iter().rfind(stays);
+            refuse_another_side(target, kept)?;
             refuse_another_machine(target, kept, machine)?;
             refuse_another_image(target, kept, mask)
         }
@@ -90,8 +92,22 @@ fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine
     Ok(())
 }
 
-/// Nor does it change its image. The name is compared, and the digest where the client tells it before the run: images are
-/// built anew under their old names.
+/// Nor does it move into a container or out of one.
+fn refuse_another_side(target: &Target, kept: Option<&Run>) -> Result<()> {
+    let Some(kept) = kept else { return Ok(()) };
+    let was_inside = kept.record.container.is_some();
+    let (before, now) =
+        if was_inside { ("in a container", "outside of one") } else { ("outside of a container", "in one") };
+    if target.cases.iter().any(|case| case.container.is_some() != was_inside) {
+        bail!(
+            "the environment {:?} was recorded {before}, and this is {now}; use another --env, or --append to mix them",
+            target.environment
+        );
+    }
+    Ok(())
+}
+
+/// Nor does it change its image, as far as the client tells it before the run: images are built anew under their old names.
 fn refuse_another_image(target: &Target, kept: Option<&Run>, mask: &Mask) -> Result<()> {
     let Some(kept) = kept.filter(|kept| kept.record.container.is_some()) else { return Ok(()) };
     let mut asked: Vec<&Launch> = Vec::new();
@@ -101,18 +117,14 @@ fn refuse_another_image(target: &Target, kept: Option<&Run>, mask: &Mask) -> Res
             continue;
         }
         asked.push(launch);
-        let keys = launch.image_keys();
-        for key in [image::IMAGE, image::DIGEST] {
-            let (before, now) = (kept.record.fingerprint.get(key), keys.get(key));
-            let Some((before, now)) = before.and_then(Value::as_str).zip(now.and_then(Value::as_str)) else { continue };
-            let now = mask.text(now);
-            if now != before {
-                bail!(
-                    "the environment {:?} was recorded in another image ({before}, now {now}); use another --env, or \
-                     --append to mix them",
-                    target.environment
-                );
-            }
+        let masked = |value: Value| value.as_str().map_or(value.clone(), |text| mask.text(text).into());
+        let keys = launch.image_keys().into_iter().map(|(key, value)| (key, masked(value))).collect();
+        if let Some((before, now)) = image::difference(&kept.record.fingerprint, &keys) {
+            bail!(
+                "the environment {:?} was recorded in another image ({before}, now {now}); use another --env, or \
+                 --append to mix them",
+                target.environment
+            );
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::aggregate::summary::{BUSY_CORE, CaseSummary, Course, Quantity};
 use crate::report::chart::cores::CoreChart;
 use crate::report::chart::course::{self, CourseChart, Series};
 use crate::report::chart::{Chart, Drawing};
-use crate::report::context::Context;
+use crate::report::context::{Context, Wholes};
 use crate::report::format::Scale;
 
 /// A chart of courses: its name in files and phrases, its unit, and what it shows.
@@ -119,7 +119,7 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
     let courses = courses(case, kind);
     let highest = courses.iter().filter_map(|course| course::peak(course)).map(|point| point.mean).fold(0.0, f64::max);
     let scale = Scale::of(kind.unit, highest);
-    let mut words = words(context, case);
+    let mut words = words(case);
     words.n = courses.iter().map(|course| course.runs).max().unwrap_or_default();
     let mut series = Vec::new();
     let mut items = Vec::new();
@@ -159,7 +159,7 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
 
 fn draw_cores(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
     let scale = Scale::of(Unit::Ratio, 1.0);
-    let mut words = words(context, case);
+    let mut words = words(case);
     words.n = if case.finished() > 0 { case.finished() } else { case.runs.len() };
     words.threshold = Scale { decimals: 0, ..scale }.text(BUSY_CORE);
     let mut shares = Vec::new();
@@ -188,8 +188,8 @@ struct Description {
     items: String,
 }
 
-fn words(context: &Context<'_>, case: &CaseSummary) -> Words {
-    let wholes = context.wholes();
+fn words(case: &CaseSummary) -> Words {
+    let wholes = Wholes::of(&case.limits);
     let empty = String::new;
     Words {
         case: case.name.clone(),

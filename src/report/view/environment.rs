@@ -108,10 +108,11 @@ const KNOWN_PACKAGES: [&str; 26] = [
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Limits {
-    cores: String,
-    cores_online: String,
-    memory: String,
-    memory_total: String,
+    // Absent where that is not known, or not the same in all runs.
+    cores: Option<String>,
+    cores_online: Option<String>,
+    memory: Option<String>,
+    memory_total: Option<String>,
     /// Number of different machines or software states; absent where all runs had one.
     fingerprints: Option<String>,
 }
@@ -264,10 +265,10 @@ fn libraries(context: &Context<'_>) -> Result<Option<Row>> {
 pub(super) fn limits(summary: &EnvironmentSummary) -> Limits {
     let limits = summary.limits;
     Limits {
-        cores: format::plain(limits.cpu_cores),
-        cores_online: limits.cores_online.to_string(),
-        memory: format::bytes(limits.memory_bytes),
-        memory_total: format::bytes(limits.memory_total_bytes),
+        cores: limits.cpu_cores.map(format::plain),
+        cores_online: limits.cores_online.map(|cores| cores.to_string()),
+        memory: limits.memory_bytes.map(format::bytes),
+        memory_total: limits.memory_total_bytes.map(format::bytes),
         fingerprints: (summary.fingerprints > 1).then(|| summary.fingerprints.to_string()),
     }
 }

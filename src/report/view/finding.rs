@@ -3,8 +3,9 @@
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::aggregate::metric::{Metric, Unit};
 use crate::aggregate::summary::CaseSummary;
-use crate::report::context::Context;
+use crate::report::context::{Context, Wholes};
 use crate::report::findings::{self, Evidence, Finding};
 use crate::report::format::{self, Scale};
 use crate::report::view::{charts, foreign};
@@ -32,6 +33,10 @@ struct Words {
     limit: String,
     online: String,
     memory_limit: String,
+    /// Which figure the peak of memory is.
+    memory_peak: String,
+    /// The greatest PSS as a share of the limit; empty where there was no reading.
+    memory_read: String,
     /// What else ran; empty where nobody knows.
     programs: String,
 }
@@ -45,7 +50,7 @@ fn view(context: &Context<'_>, case: &CaseSummary, finding: &Finding) -> Result<
     let Finding { rule, evidence } = finding;
     let scale = Scale::of(evidence.unit, evidence.value);
     let threshold = |value: Option<f64>| value.map(|value| threshold(evidence, value)).unwrap_or_default();
-    let wholes = context.wholes();
+    let wholes = Wholes::of(&case.limits);
     let words = Words {
         value: scale.text(evidence.value),
         spread: spread(context, evidence, &scale)?,
@@ -53,7 +58,9 @@ fn view(context: &Context<'_>, case: &CaseSummary, finding: &Finding) -> Result<
         below: threshold(rule.below),
         limit: wholes.limit,
         online: wholes.online,
-        memory_limit: format::bytes(context.summary.limits.memory_bytes),
+        memory_limit: case.limits.memory_bytes.map(format::bytes).unwrap_or_default(),
+        memory_peak: memory_peak(context, evidence)?,
+        memory_read: memory_read(case),
         programs: foreign::in_words(context, &case.foreign)?,
     };
     let chart =
@@ -64,6 +71,16 @@ fn view(context: &Context<'_>, case: &CaseSummary, finding: &Finding) -> Result<
         caution: rule.caution,
         chart,
     })
+}
+
+fn memory_peak(context: &Context<'_>, evidence: &Evidence) -> Result<String> {
+    let of = |metric: Metric| context.words.get(&format!("memory_peak.{}", metric.key())).map(str::to_owned);
+    evidence.metric.filter(|metric| findings::BOUNDS_OF_MEMORY.contains(metric)).map_or(Ok(String::new()), of)
+}
+
+fn memory_read(case: &CaseSummary) -> String {
+    let share = findings::share_of_memory(case, Metric::MemoryPssPeak);
+    share.map(|share| format::value(Unit::Ratio, share.value)).unwrap_or_default()
 }
 
 /// Thresholds are round numbers: shares need no decimals.

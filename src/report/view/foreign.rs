@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::levels::Table;
 use crate::aggregate::metric::{Metric, Unit};
 use crate::aggregate::summary::{CaseSummary, ForeignProgram, RunSummary};
-use crate::report::context::Context;
+use crate::report::context::{Context, Wholes};
 use crate::report::escape;
 use crate::report::findings::FOREIGN_LOAD;
 use crate::report::format::{self, ABSENT};
@@ -86,7 +86,7 @@ pub(super) fn of_run(context: &Context<'_>, run: &RunSummary) -> Result<Option<S
     let line = Line {
         value: format::value(Unit::Ratio, *share),
         from: format::Scale { decimals: 0, ..format::Scale::of(Unit::Ratio, FOREIGN_LOAD) }.text(FOREIGN_LOAD),
-        online: context.wholes().online,
+        online: Wholes::of(&context.summary.limits).online,
         programs: in_words(context, &run.foreign)?,
     };
     context.words.fill("foreign.run", &line).map(Some)

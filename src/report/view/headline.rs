@@ -6,14 +6,15 @@ use serde::Serialize;
 use super::{CaseSentence, finding};
 use crate::aggregate::metric::Metric;
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, MetricSummary};
-use crate::report::context::Context;
+use crate::report::context::{Context, Wholes};
 use crate::report::escape;
 
 /// What a sentence, and the site's index, name of a case where it was measured.
-const FIGURES: [Metric; 8] = [
+const FIGURES: [Metric; 9] = [
     Metric::Duration,
     Metric::CpuUsage,
     Metric::MemorySumOfPeaks,
+    Metric::MemoryPssPeak,
     Metric::Throughput,
     Metric::ShownThroughput,
     Metric::ShownStepRate,
@@ -66,10 +67,25 @@ pub(crate) fn key_figures(context: &Context<'_>) -> Result<Vec<(String, String)>
     Ok(rows)
 }
 
-/// Figures of a case; those of a GPU only where it uses one.
+/// Figures of a case; those of a GPU only where it uses one, and one of memory.
 fn figures(case: &CaseSummary) -> impl Iterator<Item = &MetricSummary> {
-    let of_gpu = |metric: Metric| matches!(metric, Metric::GpuUtilisation | Metric::GpuMemoryPeak);
-    FIGURES.iter().filter(move |metric| case.uses_gpu() || !of_gpu(**metric)).filter_map(|metric| case.metric(*metric))
+    let memory = memory(case);
+    let is_told = move |metric: Metric| match metric {
+        Metric::GpuUtilisation | Metric::GpuMemoryPeak => case.uses_gpu(),
+        Metric::MemorySumOfPeaks | Metric::MemoryPssPeak => metric == memory,
+        _ => true,
+    };
+    FIGURES.iter().filter(move |metric| is_told(**metric)).filter_map(|metric| case.metric(*metric))
+}
+
+/// What tells best how much memory a case took: of one process its peak is exact; of many the sum of peaks counts what
+/// they share once each.
+fn memory(case: &CaseSummary) -> Metric {
+    let has_many = case.metric(Metric::Processes).is_none_or(|figure| figure.max > 1.0);
+    match case.metric(Metric::MemoryPssPeak) {
+        Some(_) if has_many => Metric::MemoryPssPeak,
+        _ => Metric::MemorySumOfPeaks,
+    }
 }
 
 /// The case that stands for the environment: a busy one before one that idles, on a GPU before one that is not, then the
@@ -89,7 +105,7 @@ fn leading(summary: &EnvironmentSummary) -> Option<&CaseSummary> {
 fn sentence(context: &Context<'_>, case: &CaseSummary, phrase: &str) -> Result<String> {
     let mut clauses = Vec::new();
     for figure in figures(case) {
-        let clause = Clause { limit: context.wholes().limit, n: figure.n };
+        let clause = Clause { limit: Wholes::of(&case.limits).limit, n: figure.n };
         let label = context.words.fill(&format!("clause.{}", figure.metric.key()), &clause)?;
         clauses.push(format!("{label}{}", context.mean_and_range(figure)?));
     }

@@ -2,7 +2,6 @@
 
 use super::{Verdict, list};
 use crate::record::checks::facts::Facts;
-use crate::trace::run::Limits;
 
 /// What Docker and Kubernetes give a container where nothing is said (`docker run --shm-size`, 64 MiB). One batch of
 /// 64 images of 3×224×224 floats is 37 MiB, and each worker prepares two: PyTorch's README calls this size not enough.
@@ -29,15 +28,17 @@ pub fn shm_of(bytes: Option<(i64, i64)>) -> Verdict {
 }
 
 pub(super) fn memory_limit(facts: &Facts) -> Verdict {
-    memory_limit_of(facts.limits)
+    memory_limit_of(
+        facts.limits.memory_bytes.unwrap_or(facts.limits.memory_total_bytes),
+        facts.limits.memory_total_bytes,
+    )
 }
 
 /// By what may be used of what there is.
-pub fn memory_limit_of(limits: Limits) -> Verdict {
-    let limited = limits.memory_bytes < limits.memory_total_bytes;
-    Verdict::of(if limited { "limited" } else { "ok" })
-        .with("limit_bytes", limits.memory_bytes)
-        .with("total_bytes", limits.memory_total_bytes)
+pub fn memory_limit_of(limit_bytes: i64, total_bytes: i64) -> Verdict {
+    Verdict::of(if limit_bytes < total_bytes { "limited" } else { "ok" })
+        .with("limit_bytes", limit_bytes)
+        .with("total_bytes", total_bytes)
 }
 
 pub(super) fn cpu_limit(facts: &Facts) -> Verdict {

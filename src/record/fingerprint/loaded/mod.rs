@@ -40,7 +40,7 @@ const MOST_PROCESSES: usize = 64;
 /// Packages that are kept of a run.
 const MOST_PACKAGES: usize = 2000;
 /// Files that describe an environment are shorter.
-const LONGEST_TEXT: u64 = 1 << 20;
+pub(super) const LONGEST_TEXT: u64 = 1 << 20;
 
 /// A process as it is looked at. Paths are as it sees them, below its own root folder.
 #[derive(Clone, Debug)]
