@@ -10,6 +10,10 @@ const SUMMED_UP: &str = "beyond 64 processes at once, or 1024 in all, the smalle
 /// A peak is as fresh as its last reading, and of a process that ended in between there is none.
 const PEAKS: &str = "peaks are lower bounds: what grew after a process's last reading is not in them";
 
+/// Whether a parent has inherited it the kernel does not tell: one that ignores the ends of its children has not.
+const INHERITED: &str = "the kernel adds what a child did to its parent's when the parent waits for it: taken off again \
+                         where the parent has grown by that much";
+
 /// Readings by what they are of. That a process vanished is no failure, and counts in none of them.
 #[derive(Default)]
 pub(super) struct Ledger {
@@ -92,7 +96,7 @@ impl Ledger {
             note(sample(&self.switches, "context_switches", "status"), "of each process's first thread"),
             sample(&self.faults, "threads", "stat"),
             sample(&self.faults, "page_faults", "stat"),
-            sample(&self.io, "io", "io"),
+            note(sample(&self.io, "io", "io"), INHERITED),
             sample(&self.open_files, "open_files", "fd"),
         ]
     }

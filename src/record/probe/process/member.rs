@@ -46,6 +46,8 @@ pub(super) struct Member {
     base: [Option<i64>; 6],
     /// The last good reading of everything; counters count from the process's own start, or from [`Self::base`].
     pub(super) last: ProcessSample,
+    /// Whether its memory, threads and files are gone: it has ended, or is about to.
+    pub(super) holds_nothing: bool,
     /// What the process counted under `other` before it got a number of its own.
     pub(super) counted_before: Counts,
     /// Highest resident memory so far, and what rows of its own have told of it by when it was last summed up.
@@ -131,6 +133,7 @@ impl Member {
             traffic_ahead: None,
             base: [Some(0); 6],
             last: ProcessSample::default(),
+            holds_nothing: false,
             counted_before: Counts::default(),
             peak_bytes: None,
             told_peak_bytes: 0,
@@ -264,6 +267,7 @@ impl Member {
             Fate::Gone => return None,
             // It has no memory left.
             Fate::Zombie => {
+                self.holds_nothing = true;
                 (sample.cpu_ns, sample.threads) = (found.cpu_ns.ok(), None);
                 self.fill_traffic(&mut sample, found.traffic.ok());
             }
@@ -321,7 +325,8 @@ impl Member {
     fn fill(&mut self, sample: &mut ProcessSample, found: Found, page_bytes: i64, slow: bool, ledger: &mut Ledger) {
         sample.cpu_ns = ledger.cpu.count(found.cpu_ns);
         // A process that has just ended has no pages, which is not 0 bytes.
-        let pages = if let Ok((0, _)) = found.pages { None } else { ledger.memory.count(found.pages) };
+        self.holds_nothing = matches!(found.pages, Ok((0, _)));
+        let pages = if self.holds_nothing { None } else { ledger.memory.count(found.pages) };
         if let Some((virtual_pages, resident_pages)) = pages {
             sample.virtual_bytes = Some(virtual_pages * page_bytes);
             sample.rss_bytes = Some(resident_pages * page_bytes);
@@ -352,6 +357,7 @@ impl Member {
         let mut sample = ProcessSample { t_ns, ..ProcessSample::default() };
         self.look(&mut sample).1.ok();
         sample.threads = None;
+        self.holds_nothing = true;
         sample.cpu_ns = ledger.cpu.count(self.clock_ns());
         let traffic = self.read_traffic().ok();
         self.fill_traffic(&mut sample, traffic);
@@ -362,13 +368,14 @@ impl Member {
         sample
     }
 
-    /// A reading that failed leaves the last good one.
+    /// A reading that failed, or was not due, leaves the last good one.
     fn remember(&mut self, sample: &ProcessSample) {
         self.peak_bytes = self.peak_bytes.max(sample.rss_peak_bytes);
         let mut before = std::mem::replace(&mut self.last, sample.clone());
         for (now, before) in counters(&mut self.last).into_iter().zip(counters(&mut before)) {
             *now = now.or(*before);
         }
+        self.last.open_files = self.last.open_files.or(before.open_files);
     }
 
     /// A sample as it is written: counters from where the process got its number.

@@ -208,8 +208,8 @@ impl ProcessProbe {
         let sample = member.last_words(t_ns, &mut self.ledger);
         match (member.process, &mut self.others) {
             (Some(process), _) => journal.append(member.row(&sample, process)),
-            (None, Some(others)) => others.count(&before, &member.last),
-            (None, None) => {}
+            (None, Some(others)) if self.group.counts(member.inside) => others.count(&before, &member.last),
+            (None, _) => {}
         }
         self.forget(pid);
         true
@@ -243,7 +243,7 @@ impl ProcessProbe {
         };
         let rss_bytes = member.last.rss_bytes.unwrap_or(0);
         let Some(process) = member.process else {
-            let others = self.others.as_mut()?;
+            let others = self.others.as_mut().filter(|_| self.group.counts(member.inside))?;
             others.count(&before, &member.last);
             return Some((others.process, rss_bytes));
         };
@@ -280,7 +280,9 @@ impl ProcessProbe {
 
     fn write_others(&mut self, t_ns: i64, journal: &Journal) {
         let Some(others) = &mut self.others else { return };
-        let members = self.alive.values().filter(|member| member.process.is_none());
+        // A client's figures are not those of its container.
+        let counts = |member: &&Member| member.process.is_none() && self.group.counts(member.inside);
+        let members = self.alive.values().filter(counts);
         if let Some(row) = others.row(t_ns, members) {
             journal.append(row);
         }

@@ -44,17 +44,18 @@ impl Others {
         self.ended_peaks_bytes = plus(self.ended_peaks_bytes, member.untold_peak_bytes());
     }
 
-    /// Sums up the gauges of those that are there; the row, where it is to be written.
+    /// Sums up the gauges of those that are there; the row, where it is to be written. A gauge that could not be read of one
+    /// of them is null: a part is no sum.
     pub(super) fn row<'a>(&mut self, t_ns: i64, members: impl Iterator<Item = &'a Member>) -> Option<ProcessSample> {
         let gauges = |sample: &ProcessSample| {
             [sample.rss_bytes, sample.virtual_bytes, sample.swap_bytes, sample.threads, sample.open_files]
         };
-        let (mut sums, mut processes, mut peaks_bytes) = ([None; 5], 0, self.ended_peaks_bytes);
+        let (mut sums, mut processes, mut peaks_bytes) = ([Some(0); 5], 0, self.ended_peaks_bytes);
         for member in members {
             processes += 1;
             peaks_bytes = plus(peaks_bytes, member.untold_peak_bytes());
-            for (sum, value) in sums.iter_mut().zip(gauges(&member.last)) {
-                *sum = plus(*sum, value);
+            for (sum, value) in sums.iter_mut().zip(gauges(&member.last)).filter(|_| !member.holds_nothing) {
+                *sum = sum.zip(value).map(|(sum, value)| sum + value);
             }
         }
         let sum = &mut self.sum;
@@ -71,7 +72,7 @@ impl Others {
     }
 }
 
-/// A sum and one value more; what could not be read leaves it as it is.
+/// A sum of peaks, which are lower bounds, and one more; one that is not known leaves it as it is.
 fn plus(sum: Option<i64>, value: Option<i64>) -> Option<i64> {
     value.map(|value| sum.unwrap_or(0) + value).or(sum)
 }

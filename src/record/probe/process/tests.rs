@@ -533,3 +533,48 @@ fn another_process_under_the_pid_of_one_that_is_summed_up_is_another_process() {
     assert_eq!(pids(&mut probe, &journal), [ROOT]);
     assert_eq!(probe.alive.len(), 1);
 }
+
+#[test]
+fn a_gauge_of_the_sum_holds_all_of_them_or_is_absent() {
+    let proc = Proc::new();
+    let add = |n| {
+        proc.put_with(ROOT + n, ROOT, 101, 2, 0);
+        fs::create_dir(proc.file(ROOT + n, "fd")).unwrap();
+        fs::write(proc.file(ROOT + n, "fd/0"), "").unwrap();
+    };
+    (1..=4).for_each(add);
+    let (mut probe, journal) = proc.probe();
+    // The root and one more have rows of their own.
+    probe.own_in_all = 2;
+    let mut gauges = |t_ns| {
+        probe.sample(t_ns, &journal);
+        let others = probe.others.as_ref().unwrap().process;
+        let row = proc.rows(&journal).into_iter().rfind(|row| row.process == others).unwrap();
+        (row.processes, row.rss_bytes, row.threads, row.open_files)
+    };
+    let all = gauges(0);
+    assert_eq!((all.0, all.1, all.2), (Some(3), Some(3 * 2 * 4096), Some(0)));
+    assert!(all.3.is_some());
+    // Between two readings of open files, which are due each second, the sum is as it was.
+    fs::write(proc.file(ROOT + 4, "statm"), "10 3 0 0 0 0 0\n").unwrap();
+    assert_eq!(gauges(SLOW_NS / 4), (Some(3), Some(7 * 4096), Some(0), all.3));
+    // One that cannot be read is not left out, and one that has ended holds nothing.
+    fs::remove_file(proc.file(ROOT + 4, "statm")).unwrap();
+    fs::create_dir(proc.file(ROOT + 4, "statm")).unwrap();
+    assert_eq!(gauges(SLOW_NS / 3), (Some(3), None, Some(0), all.3));
+    fs::remove_dir(proc.file(ROOT + 4, "statm")).unwrap();
+    fs::write(proc.file(ROOT + 4, "statm"), "0 0 0 0 0 0 0\n").unwrap();
+    assert_eq!(gauges(SLOW_NS / 2).1, Some(4 * 4096));
+}
+
+#[test]
+fn clients_of_a_container_are_in_no_sum_of_its_processes() {
+    let proc = Proc::new();
+    (1..=4).for_each(|n| proc.put_with(ROOT + n, ROOT, 101, 2, 0));
+    let (mut probe, journal) = proc.probe();
+    probe.own_in_all = 2;
+    probe.expect_container();
+    probe.sample(0, &journal);
+    let others = probe.others.as_ref().unwrap().process;
+    assert!(proc.rows(&journal).iter().all(|row| row.process != others || row.rss_bytes.unwrap_or(0) == 0));
+}

@@ -254,11 +254,13 @@ impl ProcessProbe {
     /// Lets a process go that has left the tree: of what was kept for it only its CPU time stays.
     pub(super) fn forget(&mut self, pid: i32) {
         let Some(member) = self.alive.remove(&pid) else { return };
+        if !self.group.counts(member.inside) {
+            return;
+        }
         if let Some(others) = self.others.as_mut().filter(|_| member.process.is_none()) {
             others.keep_peak(&member);
         }
-        let member = Some(member).filter(|member| self.group.counts(member.inside));
-        if let Some(cpu_ns) = member.and_then(|member| member.last.cpu_ns) {
+        if let Some(cpu_ns) = member.last.cpu_ns {
             self.ended_cpu_ns = Some(self.ended_cpu_ns.unwrap_or(0) + cpu_ns);
         }
     }
