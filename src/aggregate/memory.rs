@@ -17,12 +17,18 @@ use crate::trace::RunRecord;
 /// The table cannot be read.
 pub(super) fn pss(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
     let mut pss = Gauge::new(longest_step_ns(record.interval_ns));
-    let mut peak = None;
+    let (mut peak, mut gap_ns, mut last_ns) = (None, 0, 0);
     each_row(table, ["t_ns"], [col("pss_bytes")], |[t], [bytes]| {
         pss.push(t, bytes);
         peak = greatest([peak, bytes].into_iter());
+        if bytes.is_some() {
+            (gap_ns, last_ns) = (gap_ns.max(t - last_ns), t);
+        }
     })?;
     figures.set(Metric::MemoryPssPeak, peak);
+    let to_the_end_ns = record.duration_ns.map(|duration_ns| duration_ns - last_ns);
+    let gap_ns = to_the_end_ns.map(|to_the_end_ns| gap_ns.max(to_the_end_ns)).filter(|_| peak.is_some());
+    figures.set(Metric::MemoryPssGap, gap_ns.map(|gap_ns| gap_ns as f64 / 1e9));
     // Rare readings of a tree that moves would draw a curve of luck; the peak of the readings is still told.
     let windows = pss.windows.full();
     let seconds = record.duration_ns.unwrap_or_default() / WINDOW_NS;
@@ -38,26 +44,30 @@ mod tests {
     use crate::aggregate::testing::{SECOND, frame, record};
     use crate::trace::tables::Memory;
 
-    fn windows(readings: &[(i64, i64)], duration_s: i64) -> Vec<(i64, f64)> {
+    /// The windows, and the longest time without a reading.
+    fn measured(readings: &[(i64, i64)], duration_s: i64) -> (Vec<(i64, f64)>, f64) {
         let row =
             |(t, bytes): &(i64, i64)| Memory { t_ns: t * SECOND / 2, pss_bytes: Some(*bytes), ..Memory::default() };
         let record = RunRecord { duration_ns: Some(duration_s * SECOND), ..record() };
         let mut figures = Figures::default();
         pss(frame(readings.iter().map(row)), &record, &mut figures).unwrap();
         assert_eq!(figures.values[&Metric::MemoryPssPeak], 300.0);
-        figures.windows.remove(&Quantity::MemoryPss).unwrap_or_default().into_iter().collect()
+        let windows = figures.windows.remove(&Quantity::MemoryPss).unwrap_or_default();
+        (windows.into_iter().collect(), figures.values[&Metric::MemoryPssGap])
     }
 
     #[test]
     fn frequent_readings_hold_until_the_next_one() {
         // By hand: at 0.0, 1.0, 2.0, 3.0 and 4.0 s.
         let readings = [(0, 100), (2, 300), (4, 200), (6, 200), (8, 200)];
-        assert_eq!(windows(&readings, 4), [(0, 100.0), (1, 300.0), (2, 200.0), (3, 200.0)]);
+        let expected = vec![(0, 100.0), (1, 300.0), (2, 200.0), (3, 200.0)];
+        assert_eq!(measured(&readings, 4), (expected, 1.0));
     }
 
     #[test]
     fn rare_readings_have_a_peak_but_no_curve() {
         let readings = [(0, 100), (2, 300), (16, 200)];
-        assert!(windows(&readings, 8).is_empty());
+        assert_eq!(measured(&readings, 8), (Vec::new(), 7.0), "from 1.0 to 8.0 s");
+        assert_eq!(measured(&readings[..2], 30).1, 29.0, "to the end");
     }
 }

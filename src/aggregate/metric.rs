@@ -89,6 +89,8 @@ metrics! {
     MemorySumOfPeaks = "memory_sum_of_peaks", Bytes;
     /// Greatest sampled sum of proportional memory (PSS) of the tree.
     MemoryPssPeak = "memory_pss_peak", Bytes;
+    /// Longest time of the run without a reading of proportional memory: what happened in it may have gone higher.
+    MemoryPssGap = "memory_pss_gap", Second;
     /// Highest memory charged to the run's own control group or its container's, page cache included.
     MemoryGroupPeak = "memory_group_peak", Bytes;
     /// Greatest virtual memory of any one process that has rows of its own.

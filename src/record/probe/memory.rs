@@ -92,9 +92,11 @@ pub struct MemoryProbe {
     clock: RunClock,
     text: Vec<u8>,
     readings: u64,
+    /// Readings of the tree that were torn: a process ended while others were being read.
+    torn: u64,
     failures: u64,
     error: Option<io::Error>,
-    /// Processes of which proportional swap was told, and of which it was not.
+    /// Readings of processes that told proportional swap, and that did not.
     swap_told: u64,
     swap_untold: u64,
 }
@@ -106,6 +108,7 @@ impl MemoryProbe {
             clock,
             text: Vec::new(),
             readings: 0,
+            torn: 0,
             failures: 0,
             error: None,
             swap_told: 0,
@@ -126,9 +129,10 @@ impl MemoryProbe {
         (self.coverage(), thread_cpu_ns() - begun_ns)
     }
 
-    /// The sums over the tree are null where a living process could not be read, for a part is no sum.
+    /// There is no sum over the tree where a living process could not be read, for a part is no sum; nor where one that
+    /// was read has ended since: those that shared pages with it and were read after its end have its part of them too.
     fn read_tree(&mut self, tree: &TreeNow, t_ns: i64, journal: &Journal) {
-        let (mut sum, mut count, mut whole) = (Proportional::NOTHING, 0, true);
+        let (mut sum, mut read_pids, mut whole) = (Proportional::NOTHING, Vec::new(), true);
         let mut by_process: BTreeMap<i64, Proportional> = BTreeMap::new();
         for (pid, process) in tree.pids.iter().zip(&tree.processes) {
             match self.read_process(*pid) {
@@ -136,7 +140,7 @@ impl MemoryProbe {
                     sum.add(read);
                     by_process.entry(*process).or_insert(Proportional::NOTHING).add(read);
                     *(if read.swap_bytes.is_some() { &mut self.swap_told } else { &mut self.swap_untold }) += 1;
-                    count += 1;
+                    read_pids.push(*pid);
                 }
                 // Ended since the last walk: it holds no memory.
                 Ok(None) => {}
@@ -150,34 +154,57 @@ impl MemoryProbe {
             let (pss_bytes, uss_bytes, swap_pss_bytes) = read.columns();
             journal.append(ProcessMemory { t_ns, process, pss_bytes, uss_bytes, swap_pss_bytes });
         }
+        // Of one alone nobody's end can shift anything.
+        let is_torn = read_pids.len() > 1 && read_pids.iter().any(|pid| !self.holds_memory(*pid));
         if !whole {
             self.failures += 1;
-        } else if count > 0 {
+        } else if is_torn {
+            self.torn += 1;
+        } else if let Some(count) = i64::try_from(read_pids.len()).ok().filter(|count| *count > 0) {
             let (pss_bytes, uss_bytes, swap_pss_bytes) = sum.columns();
             journal.append(Memory { t_ns, pss_bytes, uss_bytes, swap_pss_bytes, processes: Some(count) });
             self.readings += 1;
         }
     }
 
+    /// Whether a process is still there and has pages; costs next to nothing.
+    fn holds_memory(&self, pid: i32) -> bool {
+        let pages = std::fs::read_to_string(self.proc.join(pid.to_string()).join("statm"));
+        pages.is_ok_and(|pages| kernel::memory_pages(&pages).is_some_and(|(size, _)| size > 0))
+    }
+
     fn read_process(&mut self, pid: i32) -> io::Result<Option<Proportional>> {
         self.text.clear();
-        let path = self.proc.join(pid.to_string()).join("smaps_rollup");
+        let folder = self.proc.join(pid.to_string());
+        let path = folder.join("smaps_rollup");
         match File::open(path).and_then(|mut file| file.read_to_end(&mut self.text)) {
             // A zombie's.
             Ok(0) => Ok(None),
             Ok(_) => proportional(&String::from_utf8_lossy(&self.text)).map(Some),
+            // Kernels before 4.14, and some that emulate Linux, have no such file of a process that is there.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.holds_memory(pid) => {
+                Err(io::Error::new(ErrorKind::Unsupported, format!("the kernel has no {SOURCE}")))
+            }
             Err(error) if has_vanished(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     fn coverage(&self) -> Vec<Coverage> {
-        let (state, reason) = standing(self.readings, self.failures, self.error.as_ref(), UNREAD);
+        let torn = format!(
+            "{} readings were dropped: a process ended while others that may have shared its pages were being read",
+            self.torn
+        );
+        let unread = if self.torn > 0 { &torn } else { UNREAD };
+        let (state, mut reason) = standing(self.readings, self.failures, self.error.as_ref(), unread);
+        if state == CoverageState::Measured && self.torn > 0 {
+            reason = torn;
+        }
         let mut lines = TABLES.map(|table| line(table.to_owned(), state, &reason)).to_vec();
         if self.swap_untold > 0 {
             let state = if self.swap_told == 0 { CoverageState::Unsupported } else { CoverageState::Lost };
             let (untold, read) = (self.swap_untold, self.swap_untold + self.swap_told);
-            let reason = format!("{untold} of {read} processes read had no line SwapPss");
+            let reason = format!("{untold} of {read} readings of processes had no line SwapPss");
             lines.extend(TABLES.map(|table| line(format!("{table}.swap_pss_bytes"), state, &reason)));
         }
         lines
@@ -283,7 +310,16 @@ mod tests {
         for (pid, text) in pids.iter().zip(files) {
             let process = folder.path().join(pid.to_string());
             std::fs::create_dir(&process).unwrap();
-            std::fs::write(process.join("smaps_rollup"), text).unwrap();
+            std::fs::write(process.join("statm"), "10 5 0 0 0 0 0\n").unwrap();
+            match *text {
+                NO_FILE => {}
+                // It ends once it was read.
+                ENDING => {
+                    std::fs::write(process.join("smaps_rollup"), WITH_SWAP).unwrap();
+                    std::fs::write(process.join("statm"), "0 0 0 0 0 0 0\n").unwrap();
+                }
+                text => std::fs::write(process.join("smaps_rollup"), text).unwrap(),
+            }
         }
         let journal = Journal::create(&folder.path().join("journal")).unwrap();
         let mut probe = MemoryProbe::new(folder.path(), RunClock::start());
@@ -305,6 +341,8 @@ mod tests {
         lines.iter().find(|line| line.metric == metric).map(|line| line.state)
     }
 
+    const NO_FILE: &str = "no file";
+    const ENDING: &str = "ending";
     const WITHOUT_SWAP: &str = "Pss: 40 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 15 kB\n";
     const WITH_SWAP: &str = "Pss: 40 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 15 kB\nSwapPss: 4 kB\n";
 
@@ -320,6 +358,24 @@ mod tests {
         let (rows, ledger) = read(&[WITH_SWAP, ""]);
         assert_eq!((rows[0].swap_pss_bytes, rows[0].processes), (Some(4 << 10), Some(1)), "the other is a zombie");
         assert_eq!(state(&ledger, "memory.swap_pss_bytes"), None);
+    }
+
+    #[test]
+    fn a_sum_is_dropped_where_one_that_was_read_has_ended_before_the_last() {
+        let (rows, ledger) = read(&[ENDING, WITH_SWAP]);
+        assert_eq!(rows, []);
+        assert_eq!(state(&ledger, "memory"), Some(CoverageState::Lost));
+        assert!(ledger[0].reason.starts_with("1 readings were dropped"), "{}", ledger[0].reason);
+        let (rows, _) = read(&[ENDING]);
+        assert_eq!(rows[0].pss_bytes, Some(40 << 10), "nobody shared with it");
+    }
+
+    #[test]
+    fn a_kernel_without_the_file_is_told_from_processes_that_have_ended() {
+        let (rows, ledger) = read(&[NO_FILE, NO_FILE]);
+        assert_eq!(rows, []);
+        assert_eq!(state(&ledger, "memory"), Some(CoverageState::Unsupported));
+        assert!(ledger[0].reason.contains("the kernel has no /proc/PID/smaps_rollup"), "{}", ledger[0].reason);
     }
 
     #[test]
