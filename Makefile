@@ -17,10 +17,7 @@ help: ## this list
 report: build ## record a quick suite on this machine (NAME=environment), write its report to target/report
 	@rm -rf target/traces.old && if test -d target/traces; then mv target/traces target/traces.old; fi
 	@# On the CPU, and on the first GPU where there is one. A run that failed is a result: it is rendered, then told.
-	@devices=$$(target/release/shice-workloads devices) && \
-	devices=$$(printf '%s' "$$devices" | tr -d '[]"' | cut -d , -f 1-2) && \
-	recorded=0 && { $(SHICE) record --env "$(NAME)" --out target/traces --repeats 3 --quick --device "$$devices" \
-		idle small-cnn || recorded=$$?; } && \
+	@recorded=0 && { $(SHICE) record --env "$(NAME)" --out target/traces --suite quick || recorded=$$?; } && \
 	rm -rf target/report && $(SHICE) render target/traces --out target/report && \
 	echo "The report is ready. Open file://$(CURDIR)/target/report/index.html" && exit $$recorded
 

@@ -46,7 +46,8 @@ pub(crate) struct RecordArgs {
     #[arg(long = "env", value_name = "NAME", required_unless_present = "suite")]
     pub(crate) environment: Option<String>,
 
-    /// A TOML file that describes commands, settings and environments; see docs/suite.md.
+    /// A suite of commands, settings and environments: a TOML file (see docs/suite.md), or the name of one that ships:
+    /// quick.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "workload", "device", "settings", "sweeps", "quick"])]
     pub(crate) suite: Option<PathBuf>,
 
@@ -94,6 +95,11 @@ pub(crate) struct RecordArgs {
     /// How many times each case is run. [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) repeats: Option<u32>,
+
+    /// How long the whole recording may take: repeats are left out first, then cases, from the last on. A run that has
+    /// begun is not cut.
+    #[arg(long, value_name = "N", value_parser = minutes)]
+    pub(crate) minutes: Option<Duration>,
 
     /// Time between samples of host and processes, such as 100ms or 1s. [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -202,6 +208,13 @@ pub(crate) enum Lang {
     Zh,
     En,
     Both,
+}
+
+/// A time limit in minutes; parts of one too.
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0);
+    let time = minutes.and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok());
+    time.ok_or_else(|| "write a number of minutes above 0, such as 30".to_owned())
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {

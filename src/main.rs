@@ -111,6 +111,7 @@ impl From<cli::RecordArgs> for Request {
             keep_output: args.keep_output,
             container: args.container,
             duration: args.duration,
+            time_limit: args.minutes,
         }
     }
 }

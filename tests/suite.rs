@@ -320,3 +320,29 @@ fn a_machine_that_has_changed_may_be_recorded_anew_only_as_a_whole() {
     assert!(text(&output.stderr).contains("different: cpu_model"), "{}", text(&output.stderr));
     assert!(record(&bench, &["--replace"], "true").status.success());
 }
+
+#[test]
+fn a_shipped_suite_is_named_without_a_file_and_leaves_out_devices_that_are_not_there() {
+    let bench = Bench::new();
+    let output = bench.shice(&["record", "--env", "e", "--suite", "quick", "--dry-run"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told = text(&output.stdout);
+    assert!(told.contains("idle device=cpu quick=true"), "{told}");
+    let unknown = bench.shice(&["record", "--env", "e", "--suite", "quikc", "--dry-run"]);
+    tells_in_one_line(&unknown, 125, "cannot read the suite quikc (shipped are quick");
+}
+
+#[test]
+fn within_a_time_limit_repeats_are_left_out_as_whole_rounds() {
+    let bench = Bench::new();
+    let case = |name: &str| format!("[[case]]\nworkload = \"{name}\"\ncommand = [\"sleep\", \"2.5\"]\n");
+    fs::write(bench.path("suite.toml"), format!("repeats = 3\n{}{}", case("a"), case("b"))).unwrap();
+    // By hand: of 6 s a round takes 5, so that a second one does not fit.
+    let output = bench.shice(&["record", "--env", "e", "--suite", "suite.toml", "--minutes", "0.1"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(bench.trace().environments[0].runs.len(), 2);
+    let told = text(&output.stderr);
+    assert!(told.contains("The repeats from 2 on are left out: one of each case takes about 6s"), "{told}");
+    let wrong = bench.shice(&["record", "--env", "e", "--suite", "suite.toml", "--minutes", "0"]);
+    assert!(text(&wrong.stderr).contains("write a number of minutes above 0"), "{}", text(&wrong.stderr));
+}

@@ -20,6 +20,9 @@ pub fn run(plan: &Plan) -> Result<u8> {
 }
 
 fn print(plan: &Plan, preview: &Preview, out: &mut impl Write) -> std::io::Result<()> {
+    if let Some(left_out) = &plan.left_out {
+        writeln!(out, "{left_out}")?;
+    }
     let mut block = 0;
     for (number, slot) in (1..).zip(plan.order()) {
         if slot.block != block {

@@ -161,6 +161,7 @@ mod tests {
         };
         CaseWish {
             workload: "w".to_owned(),
+            optional: false,
             command: Some(words(command)),
             axes: axes.iter().map(axis).collect(),
             braces: Braces::Template,

@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 
 mod attach;
 pub mod cases;
+mod devices;
 pub mod nearest;
 pub mod order;
 pub mod placeholders;
@@ -72,6 +73,8 @@ pub struct Request {
     pub container: Option<String>,
     /// How long to watch it at most, where there is no command.
     pub duration: Option<Duration>,
+    /// Within this time all runs are to end.
+    pub time_limit: Option<Duration>,
 }
 
 /// What becomes of runs that a case has already.
@@ -102,6 +105,10 @@ pub struct Plan {
     pub keep_output: bool,
     pub keep_identity: bool,
     pub leave_children: bool,
+    /// Within this time all runs are to end, as far as earlier ones tell how long they take.
+    pub time_limit: Option<Duration>,
+    /// What was asked for and cannot be done here, where that was allowed for.
+    pub left_out: Option<String>,
 }
 
 /// What will be recorded of one environment.
@@ -120,13 +127,13 @@ impl Plan {
     pub fn new(mut request: Request) -> Result<Self> {
         let attach = attach::wanted(&mut request)?;
         words::check_numbers(&request)?;
-        let wish = match &request.suite {
+        let mut wish = match &request.suite {
             Some(file) => suite::read(file)?,
             None => words::wish(&request)?,
         };
         check_step_reading(&request.step_reading, &wish)?;
         let environments = environments(request.environment.as_deref(), &wish)?;
-        check_devices(&wish, &environments)?;
+        let left_out = devices::settle(&mut wish, &environments)?;
         let target = |environment: &EnvironmentWish| {
             let cases = cases::cases(&wish.cases, environment)?;
             Ok(Target { environment: environment.name.clone(), cases })
@@ -143,6 +150,8 @@ impl Plan {
             keep_output: request.keep_output,
             keep_identity: request.keep_identity,
             leave_children: request.leave_children,
+            time_limit: request.time_limit,
+            left_out,
         };
         attach::containers(&mut plan, attach)?;
         Ok(plan)
@@ -206,17 +215,6 @@ fn check_step_reading(reading: &StepReading, wish: &Wish) -> Result<()> {
     }
 }
 
-/// Devices of shipped workloads that run here; those behind a prefix run who knows where, and tell it themselves.
-fn check_devices(wish: &Wish, environments: &[EnvironmentWish]) -> Result<()> {
-    let shipped = wish.cases.iter().filter(|case| case.command.is_none());
-    let axes = shipped.flat_map(|case| &case.axes).filter(|axis| axis.key == "device");
-    let devices: Vec<&String> = axes.flat_map(|axis| &axis.values).collect();
-    if devices.is_empty() || environments.iter().all(|environment| !environment.prefix.is_empty()) {
-        return Ok(());
-    }
-    shipped::check_devices(&shipped::program()?, &devices)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +242,7 @@ mod tests {
             keep_output: false,
             container: None,
             duration: None,
+            time_limit: None,
         }
     }
 

@@ -1,10 +1,9 @@
 //! The shipped workloads: which there are, their program, and how settings become its options.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use crate::record::child::{self, CannotStart};
 
@@ -55,27 +54,6 @@ pub fn program() -> Result<PathBuf> {
             anyhow::Error::new(error)
                 .context("the shipped workloads need the program shice-workloads; `make build` builds it")
         }),
-    }
-}
-
-/// Asks the workloads' own libtorch which devices it can use.
-///
-/// # Errors
-/// One of `devices` is not among them, or they cannot be told.
-pub fn check_devices(program: &Path, devices: &[&String]) -> Result<()> {
-    if devices.iter().all(|device| matches!(device.as_str(), "cpu" | "auto")) {
-        return Ok(());
-    }
-    let output =
-        Command::new(program).arg("devices").output().with_context(|| format!("cannot run {}", program.display()))?;
-    let usable: Vec<String> = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    if usable.is_empty() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        bail!("{} cannot tell its devices: {}; build it anew with `make build`", program.display(), why.trim());
-    }
-    match devices.iter().find(|device| device.as_str() != "auto" && !usable.contains(device)) {
-        Some(missing) => bail!("device {missing:?} cannot be used here; usable are {}", usable.join(", ")),
-        None => Ok(()),
     }
 }
 

@@ -37,6 +37,8 @@ pub struct CaseWish {
     pub workload: String,
     /// The user's own command; `None` for a shipped workload.
     pub command: Option<Vec<Word>>,
+    /// Whether it is left out on devices that cannot be used here, instead of refused.
+    pub optional: bool,
     pub axes: Vec<Axis>,
     /// How braces in `command` are read.
     pub braces: Braces,

@@ -33,6 +33,7 @@ fn own_case(request: &Request) -> Result<CaseWish> {
     let word = |text: &String| Word { text: text.clone(), origin: "the command".to_owned() };
     Ok(CaseWish {
         workload: workload.clone(),
+        optional: false,
         command: Some(request.command.iter().map(word).collect()),
         axes: axes(request),
         braces: Braces::AsTyped,
@@ -55,6 +56,7 @@ fn shipped_cases(request: &Request) -> Result<Vec<CaseWish>> {
     }
     let case = |workload: &String| CaseWish {
         workload: workload.clone(),
+        optional: false,
         command: None,
         axes: axes(request),
         braces: Braces::AsTyped,

@@ -43,6 +43,11 @@ impl Durations {
         self.known.get(&(slot.target, slot.case)).copied()
     }
 
+    /// How long one run of each case is expected to take, as far as that is known.
+    pub(super) fn of_block(&self, counts: impl Fn(&(usize, usize)) -> bool) -> Duration {
+        self.known.iter().filter(|(case, _)| counts(case)).map(|(_, time)| *time).sum()
+    }
+
     pub fn estimate(&self, plan: &Plan) -> Estimate {
         let once: Duration = self.known.values().sum();
         let cases: usize = plan.targets.iter().map(|target| target.cases.len()).sum();

@@ -8,6 +8,7 @@ use anyhow::{Context, Error, Result};
 mod estimate;
 mod folder;
 mod ground;
+mod limit;
 mod ready;
 mod refuse;
 
@@ -15,6 +16,7 @@ pub use estimate::{Durations, Estimate};
 use folder::{Folder, Place};
 use ground::Ground;
 pub use ground::{Preview, preview};
+use limit::{LeftOut, TimeLimit};
 
 use super::child::CannotStart;
 use super::clock;
@@ -99,6 +101,9 @@ pub fn record(plan: &Plan) -> Result<Recorded> {
         durations,
         given_up: HashSet::new(),
     };
+    if let Some(left_out) = &plan.left_out {
+        session.progress.say(left_out);
+    }
     if plan.runs() > plan.repeats as usize {
         session.progress.say(&in_figures(plan, &session.durations));
     }
@@ -135,7 +140,7 @@ struct Session<'a> {
     checks: Vec<Check>,
     began_unix_ns: i64,
     durations: Durations,
-    /// Cases whose command could not be started, each in its environment.
+    /// Cases whose command could not be started, or for which there is no time, each in its environment.
     given_up: HashSet<(usize, usize)>,
 }
 
@@ -149,8 +154,18 @@ impl Session<'_> {
             planned: self.plan.runs(),
             interrupted: false,
         };
+        let mut limit = TimeLimit::new(self.plan.time_limit);
         for (sequence, slot) in (1..).zip(self.plan.order()) {
             if self.given_up.contains(&(slot.target, slot.case)) {
+                continue;
+            }
+            let of_block = self.durations.of_block(|case| !self.given_up.contains(case));
+            if let Some(left_out) = limit.refuses(slot, self.durations.of(slot), of_block) {
+                self.progress.say(&left_out.in_words(&self.title(slot), slot.block));
+                match left_out {
+                    LeftOut::Blocks { .. } => break,
+                    LeftOut::Case { .. } => self.given_up.insert((slot.target, slot.case)),
+                };
                 continue;
             }
             let end = self.record_one(slot, sequence)?;

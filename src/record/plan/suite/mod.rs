@@ -14,15 +14,29 @@ use reader::{Source, Table, Value};
 
 const KEYS: [&str; 4] = ["repeats", "interval", "environment", "case"];
 const ENVIRONMENT_KEYS: [&str; 2] = ["name", "prefix"];
-const CASE_KEYS: [&str; 4] = ["workload", "command", "settings", "sweep"];
+const CASE_KEYS: [&str; 5] = ["workload", "command", "optional", "settings", "sweep"];
 
-/// Reads a suite.
+/// The suites that ship with this program, by name.
+const SHIPPED: [(&str, &str); 1] = [("quick", include_str!("shipped/quick.toml"))];
+
+/// Reads a suite: one that ships, by its name, or a file.
 ///
 /// # Errors
 /// The file cannot be read, is no TOML, or says something that a suite cannot say: file, line and key are named.
-pub fn read(file: &Path) -> Result<Wish> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read the suite {}", file.display()))?;
-    parse(&Source { file: file.display().to_string(), text: &text })
+pub fn read(suite: &Path) -> Result<Wish> {
+    let shipped = SHIPPED.iter().find(|(name, _)| suite.as_os_str() == *name);
+    if let Some((name, text)) = shipped {
+        return parse(&Source { file: format!("the shipped suite {name}"), text });
+    }
+    let text = std::fs::read_to_string(suite).with_context(|| {
+        format!("cannot read the suite {} (shipped are {}; name another by its file)", suite.display(), names())
+    })?;
+    parse(&Source { file: suite.display().to_string(), text: &text })
+}
+
+/// The names of the shipped suites, for people.
+pub fn names() -> String {
+    SHIPPED.map(|(name, _)| name).join(", ")
 }
 
 fn parse(source: &Source<'_>) -> Result<Wish> {
@@ -82,6 +96,10 @@ fn case(table: &Table<'_>) -> Result<CaseWish> {
         }
         _ => {}
     }
+    let optional = table.get("optional").map(|value| value.truth("true or false")).transpose()?.unwrap_or(false);
+    if let Some(value) = table.get("optional").filter(|_| optional && command.is_some()) {
+        bail!("{}: only of a shipped workload it is known which devices can be used; leave it out", value.origin());
+    }
     let mut axes = Vec::new();
     for value in table.entries("settings")? {
         axes.push(axis(&value, vec![setting(&value)?])?);
@@ -90,7 +108,7 @@ fn case(table: &Table<'_>) -> Result<CaseWish> {
         let values = value.list("a list of values, such as [1, 2, 4]")?;
         axes.push(axis(&value, values.iter().map(setting).collect::<Result<_>>()?)?);
     }
-    Ok(CaseWish { workload, command, axes, braces: Braces::Template, origin })
+    Ok(CaseWish { workload, command, optional, axes, braces: Braces::Template, origin })
 }
 
 fn axis(value: &Value<'_>, values: Vec<String>) -> Result<Axis> {

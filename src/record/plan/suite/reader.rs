@@ -168,6 +168,10 @@ impl<'a> Value<'a> {
     }
 
     /// Text, or a number or truth value as text.
+    pub(super) fn truth(&self, expected: &str) -> Result<bool> {
+        self.value.as_bool().ok_or_else(|| self.wrong(expected))
+    }
+
     pub(super) fn scalar(&self, expected: &str) -> Result<String> {
         match self.value {
             DeValue::String(text) => Ok(text.clone().into_owned()),
