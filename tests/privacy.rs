@@ -108,18 +108,48 @@ fn a_secret_is_refused_as_a_setting_and_in_names_and_is_not_repeated() {
 }
 
 #[test]
-fn a_setting_that_holds_the_home_folder_or_a_name_is_refused_with_what_it_would_look_like_and_ways_out() {
+fn a_setting_that_tells_of_user_or_machine_is_refused_with_what_was_found_what_it_would_look_like_and_ways_out() {
     let bench = Bench::new();
     let home = bench.path("home").join(USER);
     let in_home = format!("data={}/images", home.display());
     let named = format!("data=of-{USER}");
-    for (setting, masked) in [(in_home.as_str(), "\"~/images\""), (&named, "\"of-<user>\"")] {
+    for (setting, found, masked) in [
+        (in_home.as_str(), "holds a home folder", "\"~/images\""),
+        ("data=/mnt/nfs/home/bob/images", "holds the name of a user or a machine", "\"/mnt/nfs/home/<user>/images\""),
+        (&named, "holds the name of a user or a machine", "\"of-<user>\""),
+        ("data=10.98.76.54:/images", "holds the address of a machine", "\"<ip>:/images\""),
+    ] {
         let arguments = ["record", "--env", "e", "--workload", "w", "--repeats", "1", "--set", setting, "--", "true"];
-        let output = bench.command(&arguments).env("HOME", &home).output().unwrap();
+        let output = bench.command(&arguments).env("HOME", &home).env("USER", USER).output().unwrap();
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{message}");
-        for part in ["the value of the setting \"data\"", masked, "environment variable", "--keep-identity"] {
+        for part in ["the value of the setting \"data\"", found, masked, "environment variable", "--keep-identity"] {
             assert!(message.contains(part), "{part} is not in {message}");
         }
     }
+}
+
+#[test]
+fn a_setting_is_taken_whose_value_is_a_word_of_the_field_though_the_user_or_the_home_is_called_so() {
+    let bench = Bench::new();
+    for (home, user, setting) in [
+        ("/home/adam", "adam", "optimizer=adam"),
+        ("/workspace/resnet50", "root", "model=resnet50"),
+        ("/data", "root", "data=/dataset/x"),
+        ("/home/rain", "rain", "mode=training"),
+    ] {
+        let arguments = ["record", "--env", "e", "--workload", "w", "--dry-run", "--set", setting, "--", "true"];
+        let output = bench.command(&arguments).env("HOME", home).env("USER", user).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{setting}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn an_address_in_a_setting_is_recorded_where_addresses_are_kept() {
+    let bench = Bench::new();
+    let mut arguments = vec!["record", "--env", "e", "--workload", "w", "--repeats", "1", "--set", "peer=10.98.76.54"];
+    arguments.extend(["--keep-identity", "--", "true"]);
+    let output = bench.shice(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(bench.only_run().record.settings["peer"], "10.98.76.54");
 }

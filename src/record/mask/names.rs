@@ -59,7 +59,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// Words of `--hf-token`, `HF_TOKEN`, `hfToken` or `hf.token2`, in small letters; numbers at the end left out.
-fn words(name: &str) -> Vec<String> {
+pub(super) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = ' ';
     for letter in name.chars() {

@@ -104,6 +104,9 @@ fn names_of_processes_are_masked_though_the_kernel_cuts_them() {
         ("hf_ABCDEFGHIJKL", "***"),
         ("sk-proj-AB12cd3", "***"),
         ("alice-train", "<user>-train"),
+        ("alice-on-lab-gp", "<user>-on-<host>"),
+        ("python-lab-gpu-7", "python-<host>"),
+        ("lab-gp", "lab-gp"),
         ("python3.12", "python3.12"),
         ("sk-learn-worker", "sk-learn-worker"),
         ("hf_transfer", "hf_transfer"),
@@ -119,11 +122,59 @@ fn home_user_and_host_do_not_reach_the_trace() {
 
 #[test]
 fn settings_are_masked_by_their_names_and_by_what_they_hold() {
-    let values = [("hf_token", "X Y"), ("data", "/home/alice/d"), ("master", "10.0.0.5"), ("api_key", "None")];
-    let values = values.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let masked: Vec<_> = mask().values(&values).into_iter().collect();
-    let expected = [("api_key", "None"), ("data", "~/d"), ("hf_token", "***"), ("master", "<ip>")];
-    assert_eq!(masked, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let masked = Mask::of("/home/alice", "bo", "lab-gpu-7").values(
+        &[
+            ("hf_token", "X Y"),
+            ("data", "/home/alice/d"),
+            ("master", "10.0.0.5"),
+            ("api_key", "None"),
+            ("owner", "bo"),
+            ("mode", "bo"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    );
+    let masked: Vec<_> = masked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let expected = [
+        ("api_key", "None"),
+        ("data", "~/d"),
+        ("hf_token", "***"),
+        ("master", "<ip>"),
+        ("mode", "bo"),
+        ("owner", "<user>"),
+    ];
+    assert_eq!(masked, expected);
+}
+
+#[test]
+fn the_name_of_a_process_is_kept_as_it_is_where_names_are() {
+    assert_eq!(Mask::of_secrets().process_name("alice-on-lab-gp"), "alice-on-lab-gp");
+}
+
+#[test]
+fn a_cut_letter_does_not_hide_the_beginning_of_a_name() {
+    let mask = Mask::of("/home/王小明", "王小明", "g1");
+    assert_eq!(mask.process_name("python-x-王小\u{fffd}"), "python-x-<user>");
+}
+
+#[test]
+fn what_is_found_in_the_value_of_a_setting_is_told_by_its_kind() {
+    let mask = Mask::of("/home/ann", "ann", "lab-gpu-7");
+    for (name, value, expected) in [
+        ("data", "/home/ann/x", Some(Found::Home)),
+        ("data", "/nfs/home/bob/x", Some(Found::Name)),
+        ("run", "on-lab-gpu-7", Some(Found::Name)),
+        ("owner", "ann", Some(Found::Name)),
+        ("master", "10.0.0.5", Some(Found::Address)),
+        ("url", "https://me:pw@host", Some(Found::Secret)),
+        ("optimizer", "ann", None),
+        ("data", "~/x", None),
+    ] {
+        assert_eq!(mask.found(name, value), expected, "{name}={value}");
+    }
+    for (name, value, expected) in [("data", "/home/ann/x", None), ("url", "https://me:pw@host", Some(Found::Secret))] {
+        assert_eq!(Mask::of_secrets().found(name, value), expected, "{name}={value}");
+    }
 }
 
 #[test]
@@ -148,6 +199,15 @@ fn text_of_any_form_is_masked_without_harm_and_words_stay_as_many() {
         ",",
         "-u",
         "é",
+        "/home/",
+        "/",
+        "alice",
+        "bo",
+        "%2F",
+        "user",
+        "m",
+        "[3",
+        "C:\\Users\\",
         "10.0.0.5",
         "aa:bb:cc:dd:ee:0f",
         "::",

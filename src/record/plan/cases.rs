@@ -83,8 +83,8 @@ fn check_name(wish: &CaseWish) -> Result<()> {
     if workload.trim().is_empty() || workload.contains(|c: char| c.is_control() || c == '=') {
         bail!("{origin}: {workload:?} is no name; use a word such as resnet50");
     }
-    if mask::without_secrets(workload) != *workload {
-        bail!("{origin}: the name looks like a secret or an address, and names are published; use another");
+    if let Some(found) = mask::found(workload) {
+        bail!("{origin}: the name holds {}, and names are published; use another", found.in_words());
     }
     Ok(())
 }

@@ -63,8 +63,8 @@ pub fn check_environment(origin: &str, name: &str) -> Result<()> {
     if name.chars().any(char::is_control) {
         bail!("{origin} {name:?} holds a control character; use a name of one line");
     }
-    if mask::without_secrets(name) != name {
-        bail!("{origin}: the name looks like a secret or an address, and names are published; use another");
+    if let Some(found) = mask::found(name) {
+        bail!("{origin}: the name holds {}, and names are published; use another", found.in_words());
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::record::container::{Launch, image};
 use crate::record::fingerprint::outside::is_of_container;
 use crate::record::fingerprint::{self, Machine};
-use crate::record::mask::Mask;
+use crate::record::mask::{Found, Mask};
 use crate::record::plan::{Case, Existing, Plan, Target};
 use crate::trace::open::{Environment, Run};
 
@@ -46,12 +46,23 @@ pub(super) fn check(
 /// One tells of the user or the machine what the mask would hide.
 pub(super) fn names_in_settings(plan: &Plan, mask: &Mask) -> Result<()> {
     for case in plan.targets.iter().flat_map(|target| &target.cases) {
-        let mut masked = case.settings.iter().map(|(key, value)| (key, value, mask.text(value)));
-        if let Some((key, _, masked)) = masked.find(|(_, value, masked)| masked != *value) {
+        for (key, value) in &case.settings {
+            let Some(found) = mask.found(key, value) else { continue };
+            let what = found.in_words();
+            let masked = mask.value(key, value);
+            let otherwise = match found {
+                Found::Secret => bail!(
+                    "the value of the setting {key:?} holds {what}, and settings are published as they are; hand it on by \
+                     an environment variable"
+                ),
+                Found::Address => "a name that tells no machine",
+                Found::Home => "a relative path",
+                Found::Name => "another word",
+            };
             bail!(
-                "the value of the setting {key:?} holds your home folder or the name of the user or the machine (masked \
-                 it would be {masked:?}), and settings are published as they are; write it otherwise (a relative path, \
-                 another word), hand it on by an environment variable, or allow it with --keep-identity"
+                "the value of the setting {key:?} holds {what} (masked it would be {masked:?}), and settings are published \
+                 as they are; write it otherwise ({otherwise}), hand it on by an environment variable, or allow it with \
+                 --keep-identity"
             );
         }
     }
