@@ -80,7 +80,7 @@ fn libraries_packages_and_mirror_are_told_as_the_processes_had_them_and_nothing_
     let interpreter = environment(&home, &python, &version);
     let mut command = bench.command(&["record", "--env", "e", "--workload", "w", "--repeats", "1", "--"]);
     command.arg(&interpreter).arg("train.py").current_dir(&home);
-    command.env("HOME", &home).env("OMP_NUM_THREADS", "3").env("TORCH_HOME", home.join("models"));
+    command.env("HOME", &home).env("USER", PLANTED).env("OMP_NUM_THREADS", "3").env("TORCH_HOME", home.join("models"));
     command.env("CUDA_VISIBLE_DEVICES", "GPU-5ec2e700-1111").env_remove("PIP_INDEX_URL").env_remove("UV_INDEX_URL");
     command.env_remove("UV_DEFAULT_INDEX").env("MALLOC_NOTE", PLANTED);
     let output = command.output().unwrap();
@@ -101,7 +101,7 @@ fn libraries_packages_and_mirror_are_told_as_the_processes_had_them_and_nothing_
     let line = record.coverage.iter().find(|line| line.metric == "run.software").unwrap();
     assert_eq!((line.state, line.reason.as_str()), (CoverageState::Measured, ""));
     let stored = fs::read_to_string(bench.only_run().dir.join("run.json")).unwrap();
-    // The name of the user's home is masked by the recorder, which knows its user; what else is planted never enters.
+    // The user's name is masked by the recorder, which knows its user; what else is planted never enters.
     for secret in [PLANTED, "5ec2e700", "8443", "site-packages"] {
         assert!(!stored.contains(secret), "{secret} is in {stored}");
     }
