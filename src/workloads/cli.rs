@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::device::Choice;
+use crate::training::precision::Precision;
 
 /// Workloads to record: training loops, and a process that only holds libtorch.
 #[derive(Debug, Parser)]
@@ -20,7 +21,9 @@ pub(crate) enum Command {
     Cuda,
     /// Load libtorch (on a GPU its context and cuDNN too), then wait.
     Idle(IdleOptions),
-    /// Train a small convolutional network on 10 000 random 128×128 images.
+    /// Train a small convolutional network on 10 000 random 128×128 images, 512 with --quick.
+    ///
+    /// In batches of 64, each a step, for 5 epochs; no workers.
     SmallCnn(SmallCnnOptions),
 }
 
@@ -39,24 +42,53 @@ pub(crate) struct IdleOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct SmallCnnOptions {
+    #[command(flatten)]
+    pub(crate) training: TrainingOptions,
+}
+
+/// What all training loops have.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TrainingOptions {
     /// `cpu`, `cuda:N`, or `auto`: the first GPU that works, else the CPU.
     #[arg(long, default_value = "auto")]
     pub(crate) device: Choice,
-    /// Passes over the data. [default: 5, or 1 with --quick]
+    /// Samples in a batch; the last one of an epoch may be smaller. [default: see above]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: Option<u32>,
+    /// Passes over the data. [default: see above, or 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) epochs: Option<u32>,
-    /// Images in a batch; the last one of an epoch may be smaller.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch_size: u32,
+    /// Stop after N optimiser steps; without --epochs the data is passed over as often as that takes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) steps: Option<u64>,
+    /// Threads that make batches ahead, two each; with 0 the training thread makes them itself. [default: see above]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=1024))]
+    pub(crate) workers: Option<u16>,
     /// Threads that libtorch computes with. [default: libtorch's own choice]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Seed of images, weights and shuffling.
+    /// Numbers to compute with.
+    #[arg(long, value_enum, default_value_t = Precision::Default)]
+    pub(crate) precision: Precision,
+    /// Batches whose gradients are added up to one optimiser step. [default: see above]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) accumulate: Option<u32>,
+    /// Seed of data, weights and shuffling.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u32,
-    /// Train on 512 images only; the network stays the same.
+    /// Train on less data; the network stays the same.
     #[arg(long)]
     pub(crate) quick: bool,
+}
+
+impl Command {
+    /// The options of a training loop.
+    pub(crate) fn training(&self) -> Option<&TrainingOptions> {
+        match self {
+            Self::SmallCnn(options) => Some(&options.training),
+            Self::Devices | Self::Cuda | Self::Idle(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +126,11 @@ mod tests {
             ["small-cnn", "--epochs", "0"],
             ["small-cnn", "--batch-size", "0"],
             ["small-cnn", "--threads", "0"],
+            ["small-cnn", "--steps", "0"],
+            ["small-cnn", "--steps", "-1"],
+            ["small-cnn", "--accumulate", "0"],
+            ["small-cnn", "--workers", "-1"],
+            ["small-cnn", "--precision", "fp8"],
             ["small-cnn", "--device", "tpu"],
             ["idle", "--seconds", "0"],
             ["idle", "--device", "cuda:"],

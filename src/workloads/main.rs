@@ -2,14 +2,14 @@
 //!
 //! It tells its phases and steps through `SHICE_STEPS`, as any other workload would, and knows nothing of the recorder.
 
-mod batches;
 mod cli;
 mod cuda;
+mod data;
 mod device;
 mod idle;
-mod network;
-mod small_cnn;
 mod steps;
+mod training;
+mod vision;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -34,6 +34,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<()> {
+    if let Some(training) = cli.command.training() {
+        training.precision.prepare(training.device)?;
+    }
     cuda::load();
     match cli.command {
         Command::Devices => {
@@ -45,7 +48,7 @@ fn run(cli: Cli) -> Result<()> {
             writeln!(std::io::stdout(), "{told}").context("cannot write what became of the kernels")
         }
         Command::Idle(options) => idle::run(&options),
-        Command::SmallCnn(options) => small_cnn::run(&options),
+        Command::SmallCnn(options) => vision::small_cnn::run(&options),
     }
 }
 

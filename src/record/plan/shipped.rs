@@ -8,10 +8,10 @@ use anyhow::Result;
 use crate::record::child::{self, CannotStart};
 
 /// The shipped workloads with their settings, as `shice-workloads` knows them.
-pub const SHIPPED: [(&str, &[&str]); 2] = [
-    ("idle", &["device", "seconds", QUICK]),
-    ("small-cnn", &["device", "epochs", "batch-size", "threads", "seed", QUICK]),
-];
+pub const SHIPPED: [(&str, &[&str]); 2] = [("idle", &["device", "seconds", QUICK]), ("small-cnn", &TRAINING)];
+/// The settings of all training loops.
+const TRAINING: [&str; 10] =
+    ["device", "batch-size", "epochs", "steps", "workers", "threads", "precision", "accumulate", "seed", QUICK];
 /// Setting of the shipped workloads that has no value of its own.
 pub const QUICK: &str = "quick";
 const PROGRAM: &str = "shice-workloads";

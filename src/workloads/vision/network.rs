@@ -3,7 +3,8 @@
 use anyhow::Result;
 use tch::{Device, Kind, Tensor};
 
-use crate::batches::{CLASSES, IMAGE};
+use super::Network;
+use crate::data::images::{CLASSES, IMAGE};
 
 const CHANNELS: [i64; 2] = [32, 64];
 const HIDDEN: i64 = 512;
@@ -29,16 +30,21 @@ impl Layer {
         };
         Ok(Self { weight: draw(shape)?, bias: draw(&shape[..1])? })
     }
+
+    /// Weight and bias to compute with; themselves where they are of that kind.
+    fn cast(&self, kind: Kind) -> Result<[Tensor; 2]> {
+        Ok([self.weight.f_to_kind(kind)?, self.bias.f_to_kind(kind)?])
+    }
 }
 
 /// Two convolutions, each with ReLU and pooling, then two linear layers.
-pub(crate) struct Network {
+pub(crate) struct SmallCnn {
     convolutions: [Layer; 2],
     hidden: Layer,
     output: Layer,
 }
 
-impl Network {
+impl SmallCnn {
     pub(crate) fn new(device: Device) -> Result<Self> {
         let [colours, height, width] = IMAGE;
         let [first, second] = CHANNELS;
@@ -53,25 +59,28 @@ impl Network {
         })
     }
 
-    /// Scores of all classes for each image of a batch.
-    pub(crate) fn forward(&self, images: &Tensor) -> Result<Tensor> {
-        let mut features = images.shallow_clone();
-        for layer in &self.convolutions {
-            let padding = KERNEL / 2;
-            features = features.f_conv2d(&layer.weight, Some(&layer.bias), 1, padding, 1, 1)?.f_relu()?;
-            features = features.f_max_pool2d(POOL, POOL, 0, 1, false)?;
-        }
-        let hidden = features.f_flatten(1, -1)?.f_linear(&self.hidden.weight, Some(&self.hidden.bias))?.f_relu()?;
-        Ok(hidden.f_linear(&self.output.weight, Some(&self.output.bias))?)
-    }
-
-    /// All that is trained, in the order of the layers.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        self.layers().flat_map(|layer| [&layer.weight, &layer.bias])
-    }
-
     fn layers(&self) -> impl Iterator<Item = &Layer> {
         self.convolutions.iter().chain([&self.hidden, &self.output])
+    }
+}
+
+impl Network for SmallCnn {
+    fn forward(&self, images: &Tensor, kind: Kind) -> Result<Tensor> {
+        let mut features = images.f_to_kind(kind)?;
+        for layer in &self.convolutions {
+            let [weight, bias] = layer.cast(kind)?;
+            let padding = KERNEL / 2;
+            features = features.f_conv2d(&weight, Some(&bias), 1, padding, 1, 1)?.f_relu()?;
+            features = features.f_max_pool2d(POOL, POOL, 0, 1, false)?;
+        }
+        let [weight, bias] = self.hidden.cast(kind)?;
+        let hidden = features.f_flatten(1, -1)?.f_linear(&weight, Some(&bias))?.f_relu()?;
+        let [weight, bias] = self.output.cast(kind)?;
+        Ok(hidden.f_linear(&weight, Some(&bias))?)
+    }
+
+    fn parameters(&self) -> Vec<&Tensor> {
+        self.layers().flat_map(|layer| [&layer.weight, &layer.bias]).collect()
     }
 }
 
@@ -82,16 +91,16 @@ mod tests {
     #[test]
     fn it_has_as_many_parameters_as_in_pytorch() {
         tch::manual_seed(0);
-        let network = Network::new(Device::Cpu).unwrap();
+        let network = SmallCnn::new(Device::Cpu).unwrap();
         // (3·9+1)·32 + (32·9+1)·64 + (65536+1)·512 + (512+1)·10, also what
         // sum(p.numel() for p in model.parameters()) says in PyTorch 2.11.
-        assert_eq!(network.parameters().map(|parameter| parameter.numel()).sum::<usize>(), 33_579_466);
+        assert_eq!(network.parameters().iter().map(|parameter| parameter.numel()).sum::<usize>(), 33_579_466);
     }
 
     #[test]
     fn each_layer_is_drawn_as_pytorch_draws_it() {
         tch::manual_seed(0);
-        let network = Network::new(Device::Cpu).unwrap();
+        let network = SmallCnn::new(Device::Cpu).unwrap();
         // The uniform distribution on ±b has mean 0 and standard deviation b/√3; b = 1/√fan_in by torch.nn.init.
         for (layer, fan_in) in network.layers().zip([27.0_f64, 288.0, 65_536.0, 512.0]) {
             let bound = fan_in.powf(-0.5);
