@@ -2,10 +2,12 @@
 
 mod cli;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use clap::error::ErrorKind;
 use shice::commands;
 use shice::console::say;
 use shice::record::plan::{Existing, Request};
@@ -20,7 +22,7 @@ use cli::{Cli, Command};
 const ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == child::SHIM) {
         return ExitCode::from(child::run_shim(&arguments[2..]));
     }
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
     }
     let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,
-        Err(error) => return misused(&error, arguments.get(1).is_some_and(|first| first == "record")),
+        Err(error) => return misused(&error, &arguments),
     };
     let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match command {
         Command::Record(args) => (commands::record::run((*args).into()), commands::record::exit_code),
@@ -61,9 +63,13 @@ fn languages(asked: Option<cli::Lang>) -> Vec<Language> {
 }
 
 /// Help and version are no error; wrong words are, and for `record` must not look like the workload's own exit code.
-fn misused(error: &clap::Error, recording: bool) -> ExitCode {
-    // A reader that went away needs no help text.
-    let _ = error.print();
+fn misused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let recording = arguments.get(1).is_some_and(|first| first == "record");
+    match cli::no_text(arguments).filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
+        Some(words) => say(&format!("shice: {words}")),
+        // A reader that went away needs no help text.
+        None => drop(error.print()),
+    }
     match (error.exit_code(), recording) {
         (0, _) => ExitCode::SUCCESS,
         (_, true) => ExitCode::from(commands::record::OWN_FAILURE),

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
-use common::{Bench, is_alive, text, wait_until};
+use common::{Bench, is_alive, tells_in_one_line, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shice::trace::run::Outcome;
@@ -155,6 +155,31 @@ fn a_program_that_is_replaced_while_it_records_goes_on() {
     let output = command.current_dir(bench.path("")).arg0("shice").output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(bench.trace().environments[0].runs.len(), 2);
+}
+
+#[test]
+fn a_command_that_is_empty_or_no_text_is_told_so_and_nothing_starts() {
+    use std::os::unix::ffi::OsStrExt;
+    let bench = Bench::new();
+    let record = ["record", "--env", "e", "--workload", "w", "--"];
+    let output = bench.shice(&[record.as_slice(), &[""]].concat());
+    tells_in_one_line(&output, 127, "the command is empty");
+    let output = bench.command(&record).args(["cat".as_ref(), std::ffi::OsStr::from_bytes(b"caf\xe9.txt")]).output();
+    tells_in_one_line(&output.unwrap(), 125, "word 2 of the command, \"caf\u{fffd}.txt\", is not UTF-8");
+    assert!(!bench.path("traces").exists());
+}
+
+#[test]
+fn a_run_is_not_told_as_started_where_it_could_not_be() {
+    let bench = Bench::new();
+    // No file may be as large as the room that is kept for the record.
+    let script = "ulimit -f 100; exec \"$0\" record --env e --workload w --repeats 1 -- touch ran";
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", script, env!("CARGO_BIN_EXE_shice")]).current_dir(bench.path("")).output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{told}");
+    assert!(told.contains(".reserve") && !told.contains("started"), "{told}");
+    assert!(!bench.path("ran").exists());
 }
 
 #[test]

@@ -68,6 +68,40 @@ const TELL: &str = "import os\n\
     open('told', 'w').write(str([of(n) for n in range(3)]))\n";
 
 #[test]
+fn output_that_nobody_can_take_is_told_once_and_the_run_goes_on() {
+    let bench = Bench::new();
+    let script = "for n in 1 2 3; do echo $n; sleep 0.2; done; echo done > done.txt";
+    let mut command =
+        bench.command(&["record", "--env", "e", "--workload", "w", "--repeats", "1", "--keep-output", "--"]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.args(["sh", "-c", script]).stdout(full).output().unwrap();
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(fs::read_to_string(bench.path("done.txt")).unwrap(), "done\n");
+    let expected = "the command's output could not all be written to standard output (No space left on device";
+    assert_eq!(told.matches(expected).count(), 1, "{told}");
+    let run = bench.only_run();
+    assert_eq!(
+        run.record.events.iter().filter(|event| event.starts_with(expected)).count(),
+        1,
+        "{:?}",
+        run.record.events
+    );
+    assert_eq!(fs::read_to_string(run.dir.join("output.log")).unwrap(), "1\n2\n3\n");
+}
+
+#[test]
+fn a_reader_of_the_output_that_goes_away_is_nothing_to_tell() {
+    let bench = Bench::new();
+    let line =
+        "\"$0\" record --env e --workload w --repeats 1 -- sh -c 'echo 1; sleep 0.5; echo 2; sleep 0.2' | head -n 1";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_shice")]).current_dir(bench.path(""));
+    assert_eq!(text(&shell.output().unwrap().stdout), "1\n");
+    assert_eq!(bench.only_run().record.events, Vec::<String>::new());
+}
+
+#[test]
 fn each_stream_of_the_command_is_a_terminal_where_ours_is_one_and_of_its_size() {
     for (stdout, stderr, right) in [
         (true, false, "[None, [97, 40], None]"),

@@ -44,6 +44,10 @@ const NOT_FOUND: i32 = 127;
 /// # Errors
 /// [`CannotStart`] where there is no such program or it may not be executed.
 pub fn resolve(program: &str) -> Result<PathBuf, CannotStart> {
+    if program.is_empty() {
+        let message = "the command is empty where the program should be named (was a variable of the shell empty?)";
+        return Err(CannotStart { exit_code: NOT_FOUND, message: message.to_owned() });
+    }
     let candidates: Vec<PathBuf> = if program.contains('/') {
         vec![PathBuf::from(program)]
     } else {
@@ -209,6 +213,8 @@ mod tests {
         let file = folder.path().join("plain.txt");
         std::fs::write(&file, "text").unwrap();
         assert_eq!(resolve("no-such-command-anywhere").unwrap_err().exit_code, 127);
+        let nothing = resolve("").unwrap_err();
+        assert!(nothing.exit_code == 127 && nothing.to_string().contains("the command is empty"), "{nothing}");
         assert_eq!(resolve(file.to_str().unwrap()).unwrap_err().exit_code, 126);
         assert_eq!(resolve(folder.path().to_str().unwrap()).unwrap_err().exit_code, 126);
         assert!(resolve("sh").unwrap().is_absolute());

@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -36,6 +36,7 @@ const CLOSE_GRACE: Duration = Duration::from_millis(500);
 pub struct Streams {
     tail: Arc<Tail>,
     kept: Option<Arc<Kept>>,
+    not_passed_on: Arc<OnceLock<String>>,
     ended: Receiver<()>,
     count: usize,
 }
@@ -47,6 +48,8 @@ pub struct Remains {
     pub tail: Vec<String>,
     /// Why the output could not be kept whole, where it was to be.
     pub not_kept: Option<String>,
+    /// Why not all of it reached our own streams, where somebody still wanted it there.
+    pub not_passed_on: Option<String>,
 }
 
 impl Streams {
@@ -61,7 +64,8 @@ impl Streams {
         reader: impl Fn() -> Option<ProgressReader>,
     ) -> Result<Self> {
         let (sender, ended) = std::sync::mpsc::channel();
-        let mut streams = Self { tail: Arc::default(), kept: kept.map(Arc::new), ended, count: 0 };
+        let (tail, not_passed_on) = (Arc::default(), Arc::default());
+        let mut streams = Self { tail, kept: kept.map(Arc::new), not_passed_on, ended, count: 0 };
         for (stream, ours) in [(child.stdout.take(), Ours::Stdout), (child.stderr.take(), Ours::Stderr)] {
             if let Some(stream) = stream {
                 streams.start(stream, ours, progress.clone(), reader(), sender.clone())?;
@@ -82,11 +86,19 @@ impl Streams {
         let mut listener =
             Listener { tail: Arc::clone(&self.tail), begun: Line::default(), kept: self.kept.clone(), reader };
         let on_terminal = ours.is_terminal();
+        let not_passed_on = Arc::clone(&self.not_passed_on);
         self.count += 1;
         let listen = move || {
             copy(stream, |output| {
                 let t_ns = clock::monotonic_ns();
-                progress.beside(on_terminal, output, || pass_on(passed_on.as_mut(), output));
+                let passed = progress.beside(on_terminal, output, || pass_on(passed_on.as_mut(), output));
+                if let Err(error) = passed {
+                    let words = format!("the command's output could not all be written to {} ({error})", ours.name());
+                    // Once, whichever stream it is.
+                    if not_passed_on.set(words.clone()).is_ok() {
+                        progress.say(&format!("{words}; the run goes on"));
+                    }
+                }
                 listener.take(output, t_ns);
             });
             listener.end();
@@ -104,7 +116,8 @@ impl Streams {
         if open {
             tail.push("(the output was still held open by a process outside the run)".to_owned());
         }
-        Remains { tail, not_kept: self.kept.and_then(|kept| kept.close()) }
+        let not_passed_on = self.not_passed_on.get().cloned();
+        Remains { tail, not_kept: self.kept.and_then(|kept| kept.close()), not_passed_on }
     }
 }
 
@@ -148,18 +161,23 @@ fn copy(mut stream: impl Read, mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// Writes to our own stream; a reader that went away is no reason to disturb the workload.
-fn pass_on(ours: Option<&mut File>, mut output: &[u8]) {
-    let Some(ours) = ours else { return };
+/// Writes to our own stream. A reader that went away wants no more, and is no reason to disturb the workload.
+///
+/// # Errors
+/// The stream does not take all, for another reason.
+fn pass_on(ours: Option<&mut File>, mut output: &[u8]) -> std::io::Result<()> {
+    let Some(ours) = ours else { return Ok(()) };
     while !output.is_empty() {
         match ours.write(output) {
             Ok(count) => output = &output[count..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // Whoever shares our stream may have made it so that a full one does not wait.
             Err(error) if error.kind() == ErrorKind::WouldBlock => wait_for_room(ours),
-            Err(_) => return,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 fn wait_for_room(ours: &File) {

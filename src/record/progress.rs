@@ -98,14 +98,15 @@ impl Progress {
     }
 
     /// Writes output of the command, without tearing the live line where it goes to a terminal too.
-    pub fn beside(&self, on_terminal: bool, output: &[u8], write: impl FnOnce()) {
+    pub fn beside<T>(&self, on_terminal: bool, output: &[u8], write: impl FnOnce() -> T) -> T {
         if !self.live || !on_terminal {
             return write();
         }
         let mut screen = self.screen();
         self.take_away();
-        write();
+        let written = write();
         *screen = Screen { line_ended: output.ends_with(b"\n"), written: Some(Instant::now()) };
+        written
     }
 
     /// Takes the live line away.

@@ -50,6 +50,8 @@ pub struct Desk<'a> {
     pub keep_output: bool,
     /// Leave processes running that outlive the root.
     pub leave_children: bool,
+    /// What the user sees of the run's name.
+    pub title: &'a str,
     /// How long the last run of the case took.
     pub expected: Option<Duration>,
 }
@@ -84,6 +86,8 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     let used_before = Used::so_far();
     let mut child = Child::start_stopped(&spec)?;
     let streams = Streams::pass_on(&mut child, desk.progress, kept, || steps.output_reader())?;
+    // Nothing is left that could keep it from starting.
+    desk.progress.begin(desk.title, desk.expected);
     let span = measure(&child, &journal, &mut steps, record, desk, follow)?;
     let output = streams.close();
     if let Some(failure) = child::execution_failure(&spec.failure) {
@@ -102,7 +106,7 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     if let Some(failure) = &failure {
         desk.progress.say(&format!("{failure}; is the disk of {} full?", folder.display()));
     }
-    record.events.extend(bad_lines.into_iter().chain(output.not_kept).chain(failure));
+    record.events.extend(bad_lines.into_iter().chain(output.not_kept).chain(output.not_passed_on).chain(failure));
     mask_words(record, desk.mask);
     record.recorder.journal_bytes = Some(journal.written_bytes());
     drop(journal);

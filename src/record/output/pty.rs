@@ -36,6 +36,14 @@ impl Ours {
         duplicate.ok().map(File::from)
     }
 
+    /// As it is told to the user.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Ours::Stdout => "standard output",
+            Ours::Stderr => "standard error",
+        }
+    }
+
     fn descriptor(self) -> i32 {
         match self {
             Ours::Stdout => libc::STDOUT_FILENO,

@@ -189,7 +189,6 @@ impl Session<'_> {
         let place = self.folders[slot.target].make_place(&case.name())?;
         let title = self.title(slot);
         let expected = self.durations.of(slot);
-        self.progress.begin(&title, expected);
         let mut record = self.new_record(slot, place.run, sequence);
         let desk = Desk {
             signals: &self.signals,
@@ -200,6 +199,7 @@ impl Session<'_> {
             step_reading: self.plan.step_reading_of(case),
             keep_output: self.plan.keep_output,
             leave_children: self.plan.leave_children,
+            title: &title,
             expected,
         };
         if let Err(error) = record_run(&place.node, case, &mut record, desk) {

@@ -178,6 +178,9 @@ impl<'a> Value<'a> {
             DeValue::Boolean(value) => Ok(value.to_string()),
             // As written: what is 1e-4 stays so.
             DeValue::Integer(number) => Ok(number.to_string()),
+            DeValue::Float(number) if !is_finite(number.as_str()) => Err(self.error(&format!(
+                "{number} is no number that a setting can have; give a finite one, or text in quotes"
+            ))),
             DeValue::Float(number) => Ok(number.to_string()),
             _ => Err(self.wrong(expected)),
         }
@@ -195,4 +198,9 @@ impl<'a> Value<'a> {
         };
         Ok(items.iter().map(item).collect())
     }
+}
+
+/// Whether a number of TOML is one: there are `nan` and `inf`, and numbers that are too large for any program.
+fn is_finite(number: &str) -> bool {
+    number.replace('_', "").parse().is_ok_and(f64::is_finite)
 }
