@@ -41,15 +41,55 @@ fn the_description_of_a_trace_names_every_table() {
     }
 }
 
+/// The anchors of a text's headings as GitHub makes them: lower case, spaces become hyphens, punctuation goes.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut in_code = false;
+    for line in text.lines() {
+        in_code ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if in_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = heading.trim().to_lowercase();
+        let kept = kept.chars().filter(|sign| sign.is_alphanumeric() || matches!(sign, ' ' | '-' | '_'));
+        let anchor = kept.collect::<String>().replace(' ', "-");
+        let again = found.iter().filter(|other| **other == anchor).count();
+        found.push(if again == 0 { anchor } else { format!("{anchor}-{again}") });
+    }
+    found
+}
+
 #[test]
-fn links_of_readme_and_docs_lead_somewhere() {
+fn anchors_are_those_that_github_makes() {
+    let text = "# A `b` & C\n## 环境是否就绪？\n```sh\n# no heading\n```\n## run.json\n## run.json\n#none\n";
+    assert_eq!(anchors(text), ["a-b--c", "环境是否就绪", "runjson", "runjson-1"]);
+}
+
+#[test]
+fn links_of_readme_and_docs_lead_to_files_and_headings_that_there_are() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut with_anchor = 0;
     for file in ["README.md", "README.zh.md"].into_iter().map(|name| root.join(name)).chain(docs) {
         let text = std::fs::read_to_string(&file).unwrap();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
-            let outside = target.is_empty() || target.starts_with("https://");
-            assert!(outside || file.with_file_name(target).exists(), "{}: {target}", file.display());
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (target, anchor) = link.split_once('#').map_or((link, None), |(target, anchor)| (target, Some(anchor)));
+            let target = if target.is_empty() { file.clone() } else { file.with_file_name(target) };
+            assert!(target.exists(), "{}: {link}", file.display());
+            if let Some(anchor) = anchor {
+                let known = anchors(&std::fs::read_to_string(target).unwrap());
+                assert!(
+                    known.iter().any(|heading| heading == anchor),
+                    "{}: {link} is none of {known:?}",
+                    file.display()
+                );
+                with_anchor += 1;
+            }
         }
     }
+    assert!(with_anchor > 0);
 }

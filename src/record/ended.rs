@@ -24,7 +24,8 @@ pub enum Children {
 }
 
 /// Children of this process that were there before a run: a shell that became this program had started them, or an earlier
-/// run has left them. They are not the run's to wait for, nor to end.
+/// run has left them. They are not the run's to end, nor does it wait until they have: what they use is not counted, and one
+/// that ends meanwhile is let go like any other child, since nobody else can.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier(HashMap<i32, i64>);
 
