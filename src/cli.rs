@@ -1,6 +1,5 @@
 //! The command line: definitions and their tests, nothing else.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -218,27 +217,6 @@ fn minutes(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "write a number of minutes above 0, such as 30".to_owned())
 }
 
-/// Names the argument that is no text, where one had to be: the command's, whose words a trace holds, before others. The
-/// parser says no more than that there is one.
-pub(crate) fn no_text(arguments: &[OsString]) -> Option<String> {
-    let is_no_text = |argument: &OsString| argument.to_str().is_none();
-    let command = arguments.iter().position(|argument| argument == "--").map_or(arguments.len(), |at| at + 1);
-    let of_command = arguments[command..].iter().position(is_no_text);
-    let (whose, number, argument) = match of_command {
-        Some(at) => ("of the command", at + 1, &arguments[command + at]),
-        None => {
-            let at = arguments.iter().position(is_no_text)?;
-            ("of shice", at, &arguments[at])
-        }
-    };
-    let instead = match of_command {
-        Some(_) => "rename the file, or put the command into a script (-- sh run.sh)",
-        None => "write it otherwise",
-    };
-    let shown = argument.to_string_lossy();
-    Some(format!("word {number} {whose}, {shown:?}, is not UTF-8, and traces hold words as text; {instead}"))
-}
-
 fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as threads=2")?;
     settings::check_key(key)?;
@@ -271,17 +249,6 @@ mod tests {
         let Command::Record(args) = Cli::parse_from(words).command else { panic!("no record") };
         assert_eq!(args.command, ["python", "train.py", "--env", "x"]);
         assert!(args.workloads.is_empty());
-    }
-
-    #[test]
-    fn the_word_that_is_no_text_is_named() {
-        use std::os::unix::ffi::OsStringExt;
-        let words = |words: &[&[u8]]| words.iter().map(|word| OsString::from_vec(word.to_vec())).collect::<Vec<_>>();
-        let told = no_text(&words(&[b"shice", b"record", b"--out", b"\xff", b"--", b"cat", b"caf\xe9.txt"])).unwrap();
-        assert!(told.starts_with("word 2 of the command, \"caf\u{fffd}.txt\", is not UTF-8"), "{told}");
-        let told = no_text(&words(&[b"shice", b"record", b"--env", b"\xff", b"--", b"true"])).unwrap();
-        assert!(told.starts_with("word 3 of shice, \"\u{fffd}\", is not UTF-8"), "{told}");
-        assert_eq!(no_text(&words(&[b"shice", b"list"])), None);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The `shice` program: parse, dispatch, print the chain of causes, exit code.
 
 mod cli;
+mod misuse;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use clap::error::ErrorKind;
 use shice::commands;
 use shice::console::say;
 use shice::record::plan::{Existing, Request};
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
     let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,
-        Err(error) => return misused(&error, &arguments),
+        Err(error) => return misuse::tell(&error, &arguments),
     };
     let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match command {
         Command::Record(args) => (commands::record::run((*args).into()), commands::record::exit_code),
@@ -59,21 +59,6 @@ fn languages(asked: Option<cli::Lang>) -> Vec<Language> {
         Some(cli::Lang::En) => vec![Language::English],
         Some(cli::Lang::Both) => Language::ALL.to_vec(),
         None => vec![commands::check::language_of_locale()],
-    }
-}
-
-/// Help and version are no error; wrong words are, and for `record` must not look like the workload's own exit code.
-fn misused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    let recording = arguments.get(1).is_some_and(|first| first == "record");
-    match cli::no_text(arguments).filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
-        Some(words) => say(&format!("shice: {words}")),
-        // A reader that went away needs no help text.
-        None => drop(error.print()),
-    }
-    match (error.exit_code(), recording) {
-        (0, _) => ExitCode::SUCCESS,
-        (_, true) => ExitCode::from(commands::record::OWN_FAILURE),
-        (_, false) => ExitCode::from(ERROR),
     }
 }
 
