@@ -51,7 +51,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "workload", "device", "settings", "sweeps", "quick"])]
     pub(crate) suite: Option<PathBuf>,
 
-    /// Shipped workloads to record: idle, small-cnn.
+    /// Shipped workloads to record: idle, small-cnn, resnet50-cifar10.
     #[arg(value_name = "WORKLOAD", conflicts_with = "workload")]
     pub(crate) workloads: Vec<String>,
 

@@ -16,9 +16,8 @@ const QUICK_SECONDS: u32 = 5;
 ///
 /// # Errors
 /// The device cannot be used, or `SHICE_STEPS` cannot be written.
-pub(crate) fn run(options: &IdleOptions) -> Result<()> {
+pub(crate) fn run(options: &IdleOptions, steps: &Steps) -> Result<()> {
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
-    let steps = Steps::from_environment()?;
     steps.phase("setup")?;
     let device = options.device.resolve()?;
     steps.setting("device", Name(device))?;

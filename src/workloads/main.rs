@@ -7,6 +7,7 @@ mod cuda;
 mod data;
 mod device;
 mod idle;
+mod out_of_memory;
 mod steps;
 mod training;
 mod vision;
@@ -18,9 +19,13 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
+use crate::out_of_memory::OutOfMemory;
+use crate::steps::Steps;
 
 /// What a shell shows for a call that was wrong, and clap's own code for it.
 const FAILURE: u8 = 2;
+/// Memory ran out: the number of `ENOMEM`.
+const NO_MEMORY: u8 = 12;
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {
@@ -28,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // A reader that went away is no reason to panic.
             let _ = writeln!(std::io::stderr(), "shice-workloads: {}", one_line(&error));
-            ExitCode::from(FAILURE)
+            ExitCode::from(if error.is::<OutOfMemory>() { NO_MEMORY } else { FAILURE })
         }
     }
 }
@@ -47,9 +52,22 @@ fn run(cli: Cli) -> Result<()> {
             let told = serde_json::to_string(&device::tried())?;
             writeln!(std::io::stdout(), "{told}").context("cannot write what became of the kernels")
         }
-        Command::Idle(options) => idle::run(&options),
-        Command::SmallCnn(options) => vision::small_cnn::run(&options),
+        Command::Idle(options) => tell(|steps| idle::run(&options, steps)),
+        Command::SmallCnn(options) => tell(|steps| vision::small_cnn::run(&options, steps)),
+        Command::Resnet50Cifar10(options) => tell(|steps| vision::resnet50_cifar10::run(&options, steps)),
     }
+}
+
+/// Runs a workload; where memory runs out, that is told as an outcome.
+fn tell(run: impl FnOnce(&Steps) -> Result<()>) -> Result<()> {
+    let steps = Steps::from_environment()?;
+    run(&steps).map_err(|error| {
+        let Some(out_of_memory) = OutOfMemory::of(&error, &steps) else { return error };
+        match out_of_memory.tell(&steps) {
+            Ok(()) => error.context(out_of_memory),
+            Err(untold) => error.context(out_of_memory).context(one_line(&untold)),
+        }
+    })
 }
 
 /// The chain of causes without the C++ backtraces that libtorch appends to its own.

@@ -1,5 +1,6 @@
 //! What a workload tells of itself: lines of JSON, appended to the file that `SHICE_STEPS` names.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -10,6 +11,9 @@ use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 const VARIABLE: &str = "SHICE_STEPS";
+
+/// The phase whose steps count.
+pub(crate) const TRAIN: &str = "train";
 
 /// One optimiser step, told at its end.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +39,11 @@ enum Line<'a> {
 }
 
 /// The way to whoever records; silent where nobody does.
-pub(crate) struct Steps(Option<File>);
+pub(crate) struct Steps {
+    file: Option<File>,
+    /// Where the workload is: its phase, and how many steps it has made.
+    place: RefCell<(String, Option<u64>)>,
+}
 
 impl Steps {
     /// Opens the file that `SHICE_STEPS` names.
@@ -45,24 +53,36 @@ impl Steps {
     pub(crate) fn from_environment() -> Result<Self> {
         match std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
             Some(path) => Self::open(Path::new(&path)),
-            None => Ok(Self(None)),
+            None => Ok(Self::of(None)),
         }
     }
 
     /// Tells nobody.
     #[cfg(test)]
     pub(crate) fn silent() -> Self {
-        Self(None)
+        Self::of(None)
+    }
+
+    fn of(file: Option<File>) -> Self {
+        Self { file, place: RefCell::default() }
+    }
+
+    /// The phase that was told last, and the number of the step that is being made, where one was told in it.
+    pub(crate) fn place(&self) -> (String, Option<u64>) {
+        self.place.borrow().clone()
     }
 
     fn open(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path);
-        file.map(|file| Self(Some(file))).with_context(|| {
+        file.map(|file| Self::of(Some(file))).with_context(|| {
             format!("cannot append to {}, named by {VARIABLE}; name a writable file, or unset it", path.display())
         })
     }
 
     pub(crate) fn phase(&self, phase: &str) -> Result<()> {
+        // A training's first step tells nothing before its end.
+        let first = (phase == TRAIN).then_some(0);
+        self.place.replace((phase.to_owned(), first));
         self.tell(&Line::Phase { t_ns: monotonic_ns()?, phase })
     }
 
@@ -72,12 +92,13 @@ impl Steps {
 
     pub(crate) fn step(&self, phase: &str, step: Step) -> Result<()> {
         let Step { epoch, step, samples, data_wait_ns } = step;
+        self.place.borrow_mut().1 = Some(step + 1);
         self.tell(&Line::Step { t_ns: monotonic_ns()?, phase, rank: 0, epoch, step, samples, data_wait_ns })
     }
 
     /// One write a line, so that lines of several processes never mix.
     fn tell(&self, line: &Line) -> Result<()> {
-        let Some(mut file) = self.0.as_ref() else { return Ok(()) };
+        let Some(mut file) = self.file.as_ref() else { return Ok(()) };
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         file.write_all(&text).with_context(|| format!("cannot write to the file named by {VARIABLE}"))

@@ -8,10 +8,13 @@ use anyhow::Result;
 use crate::record::child::{self, CannotStart};
 
 /// The shipped workloads with their settings, as `shice-workloads` knows them.
-pub const SHIPPED: [(&str, &[&str]); 2] = [("idle", &["device", "seconds", QUICK]), ("small-cnn", &TRAINING)];
+pub const SHIPPED: [(&str, &[&str]); 3] =
+    [("idle", &["device", "seconds", QUICK]), ("small-cnn", &TRAINING), ("resnet50-cifar10", &RESNET)];
 /// The settings of all training loops.
 const TRAINING: [&str; 10] =
     ["device", "batch-size", "epochs", "steps", "workers", "threads", "precision", "accumulate", "seed", QUICK];
+const RESNET: [&str; 11] =
+    ["device", "batch-size", "epochs", "steps", "workers", "threads", "precision", "accumulate", "seed", QUICK, "data"];
 /// Setting of the shipped workloads that has no value of its own.
 pub const QUICK: &str = "quick";
 const PROGRAM: &str = "shice-workloads";

@@ -1,5 +1,6 @@
 //! What the training loops learn from, and how it gets to them in batches.
 
+pub(crate) mod cifar;
 pub(crate) mod images;
 pub(crate) mod loader;
 pub(crate) mod random;

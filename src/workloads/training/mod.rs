@@ -11,11 +11,8 @@ use tch::{Device, Tensor};
 
 use crate::data::loader::{Epoch, Loader};
 use crate::data::{Batch, Source};
-use crate::steps::{Step, Steps};
+use crate::steps::{Step, Steps, TRAIN};
 use plan::Plan;
-
-/// The phase whose steps count.
-pub(crate) const TRAIN: &str = "train";
 
 /// A model and what trains it.
 pub(crate) trait Learner {

@@ -1,6 +1,9 @@
 //! Training loops that tell images apart.
 
+mod layers;
 mod network;
+mod resnet;
+pub(crate) mod resnet50_cifar10;
 pub(crate) mod small_cnn;
 
 use std::io::Write;
@@ -12,11 +15,11 @@ use tch::{COptimizer, Device, Kind, Reduction, Tensor};
 use crate::data::loader::Loader;
 use crate::data::{Batch, Source};
 use crate::device::Name;
-use crate::steps::Steps;
+use crate::steps::{Steps, TRAIN};
 use crate::training::loss_scale::LossScale;
 use crate::training::plan::Plan;
 use crate::training::precision::Precision;
-use crate::training::{Learner, TRAIN, train};
+use crate::training::{Learner, train};
 
 /// A network that scores images.
 pub(crate) trait Network {

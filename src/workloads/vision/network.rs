@@ -4,6 +4,7 @@ use anyhow::Result;
 use tch::{Device, Kind, Tensor};
 
 use super::Network;
+use super::layers::Layer;
 use crate::data::images::{CLASSES, IMAGE};
 
 const CHANNELS: [i64; 2] = [32, 64];
@@ -11,31 +12,6 @@ const HIDDEN: i64 = 512;
 const KERNEL: i64 = 3;
 /// Each pooling halves height and width.
 const POOL: i64 = 2;
-
-/// Weight and bias of a convolution or of a linear layer.
-struct Layer {
-    weight: Tensor,
-    bias: Tensor,
-}
-
-impl Layer {
-    /// Draws both evenly between ±1/√fan_in. PyTorch says it as a Kaiming bound with a = √5, which is the same:
-    /// √(2 / (1 + a²)) · √(3 / fan_in). tch's own layers draw wider, and a first loss of 7 instead of 2.3 follows.
-    fn new(shape: &[i64], device: Device) -> Result<Self> {
-        let fan_in: i64 = shape.iter().skip(1).product();
-        let bound = 1.0 / (fan_in as f64).sqrt();
-        let draw = |shape: &[i64]| -> Result<Tensor> {
-            let values = Tensor::f_empty(shape, (Kind::Float, Device::Cpu))?.f_uniform_(-bound, bound)?;
-            Ok(values.f_to_device(device)?.f_set_requires_grad(true)?)
-        };
-        Ok(Self { weight: draw(shape)?, bias: draw(&shape[..1])? })
-    }
-
-    /// Weight and bias to compute with; themselves where they are of that kind.
-    fn cast(&self, kind: Kind) -> Result<[Tensor; 2]> {
-        Ok([self.weight.f_to_kind(kind)?, self.bias.f_to_kind(kind)?])
-    }
-}
 
 /// Two convolutions, each with ReLU and pooling, then two linear layers.
 pub(crate) struct SmallCnn {
