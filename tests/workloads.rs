@@ -61,6 +61,22 @@ fn memory_that_runs_out_is_told_with_phase_step_and_bytes() {
 }
 
 #[test]
+fn a_precision_that_a_device_has_not_is_refused_and_one_that_needs_a_new_start_gets_it() {
+    for (device, precision, words) in [
+        ("cpu", "tf32", "the CPU has no TF32"),
+        ("cpu", "fp16", "the CPU has no float16"),
+        // Started anew with NVIDIA's variable, it finds that there is no such GPU.
+        ("cuda:999", "fp32", "cuda:999"),
+    ] {
+        let arguments = ["resnet50-cifar10", "--quick", "--device", device, "--precision", precision];
+        let (output, told) = workload("exec \"$0\" \"$@\"", &arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(message(&output).contains(words), "{}", message(&output));
+        assert!(!told.iter().any(|line| line["phase"] == "train"), "{told:?}");
+    }
+}
+
+#[test]
 fn a_resnet_trains_and_tells_what_its_options_became() {
     let arguments =
         "resnet50-cifar10 --quick --device cpu --batch-size 8 --accumulate 2 --steps 2 --workers 2 --seed 3";

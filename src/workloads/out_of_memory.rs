@@ -65,7 +65,7 @@ impl fmt::Display for OutOfMemory {
         if let Some(bytes) = self.bytes {
             write!(f, ", where {bytes} bytes were asked for")?;
         }
-        write!(f, "; give a smaller --batch-size")
+        write!(f, "; free some, or give a smaller --batch-size")
     }
 }
 

@@ -1,10 +1,10 @@
 //! The files of CIFAR-10's binary version: 10 000 images each, of a byte that tells the class and 3 072 of pixels.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use shice::files;
 
 use super::{CLASSES, PIXELS, SIDE};
 
@@ -44,7 +44,7 @@ pub(super) fn read(folder: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
 /// A file, whose size is right.
 fn records(path: &Path) -> Result<Vec<u8>> {
     let shown = path.display();
-    let mut file = File::open(path).with_context(|| format!("cannot open {shown}; {WHERE}"))?;
+    let mut file = files::open(path).with_context(|| format!("cannot open {shown}; {WHERE}"))?;
     let size = file.metadata().with_context(|| format!("cannot ask for the size of {shown}"))?.len();
     let expected = RECORD as u64 * u64::from(IMAGES);
     ensure!(size == expected, "{shown} has {size} bytes, not {expected}; fetch it again, or {WHERE}");
@@ -118,6 +118,14 @@ mod tests {
         (0..50).for_each(|image| file.write_all_at(&[255; PIXELS], image * RECORD as u64 + 1).unwrap());
         let message = refusal(folder.path());
         assert!(message.contains("the mean of colour 0 is 0.4919 and not 0.4914"), "{message}");
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        nix::unistd::mkfifo(&folder.path().join(FILES[0]), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        let message = refusal(folder.path());
+        assert!(message.contains("data_batch_1.bin") && message.contains("a named pipe"), "{message}");
     }
 
     #[test]
