@@ -1,0 +1,71 @@
+"""What the three training loops share: options, device, and the loop itself."""
+
+import argparse
+
+import torch
+
+from shice_steps import Steps, timed
+
+
+def options(description, batch_size, workers):
+    """The options that all loops have; they are called as those of `shice-workloads`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--device", default="auto", help="cpu, cuda:N, or auto: the first GPU, else the CPU")
+    parser.add_argument("--batch-size", type=positive, default=batch_size)
+    parser.add_argument("--steps", type=positive, help="end after so many optimizer steps")
+    parser.add_argument("--epochs", type=positive, default=1)
+    parser.add_argument("--workers", type=int, default=workers, help="worker processes that load data; 0 loads inline")
+    parser.add_argument("--threads", type=positive, help="threads that PyTorch computes with")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+def positive(text):
+    """A whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def begin(arguments):
+    """Seeds and chooses the device, and tells the settings."""
+    steps = Steps()
+    steps.phase("setup")
+    torch.manual_seed(arguments.seed)
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    name = arguments.device
+    if name == "auto":
+        name = "cuda:0" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    settings = {
+        "device": device,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "batch_size": arguments.batch_size,
+        "workers": arguments.workers,
+        "seed": arguments.seed,
+        # A GPU takes a step's work while the CPU goes on: the step's end is when it was handed over.
+        "step_clock": "enqueue" if device.type == "cuda" else "complete",
+    }
+    for name, value in settings.items():
+        steps.setting(name, value)
+    return steps, device
+
+
+def train(arguments, steps, loader, train_step):
+    """Runs `train_step` on each batch and tells each step; ends with the last loss."""
+    steps.phase("train")
+    step, loss = 0, None
+    for epoch in range(arguments.epochs):
+        for batch, data_wait_ns in timed(loader):
+            if arguments.steps is not None and step == arguments.steps:
+                break
+            loss = train_step(batch)
+            steps.step(step, samples=len(batch[0]), data_wait_ns=data_wait_ns, epoch=epoch)
+            step += 1
+    # Reading a value waits for a GPU that is still at work.
+    last = loss.item() if loss is not None else float("nan")
+    steps.phase("end")
+    print(f"{step} steps, last loss {last:.3f}")
