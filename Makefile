@@ -9,15 +9,22 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 BUILD := --release --features torch
 SHICE := target/release/shice
 
-.PHONY: help report test bench site build libtorch tools clean
+# The PyTorch that `make report` trains with: the environment's own where a crate binds it, else the pinned one. Another one
+# has a folder, and its workloads are built there, beside a copy of the same recorder.
+TORCH ?= $(shell $(PYTHON) tools/torch/derive.py --default 2>/dev/null)
+PINNED := $(shell sed -n 's/^torch==\([0-9.]*\).*/\1/p' tools/libtorch/base.txt)
+OTHER := $(if $(filter-out $(PINNED),$(TORCH)),target/torch-$(TORCH))
+RECORDER := $(if $(OTHER),$(OTHER)/release/shice,$(SHICE))
+
+.PHONY: help report test bench site build libtorch torch check-torch tools clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-report: build ## record a quick suite on this machine (NAME=environment), write its report to target/report
+report: build $(if $(OTHER),torch) ## record a quick suite on this machine (NAME=environment), write its report to target/report
 	@rm -rf target/traces.old && if test -d target/traces; then mv target/traces target/traces.old; fi
 	@# On the CPU, and on the first GPU where there is one. A run that failed is a result: it is rendered, then told.
-	@recorded=0 && { $(SHICE) record --env "$(NAME)" --out target/traces --suite quick || recorded=$$?; } && \
+	@recorded=0 && { $(RECORDER) record --env "$(NAME)" --out target/traces --suite quick || recorded=$$?; } && \
 	rm -rf target/report && $(SHICE) render target/traces --out target/report && \
 	echo "The report is ready. Open file://$(CURDIR)/target/report/index.html" && exit $$recorded
 
@@ -35,6 +42,14 @@ site: build ## render the committed traces into site/
 
 build: libtorch ## build both programs
 	cargo build $(BUILD) --bins
+
+torch: build
+	@$(PYTHON) tools/torch/derive.py $(TORCH) && $(PYTHON) tools/libtorch/fetch.py --torch $(TORCH)
+	cd $(OTHER) && CARGO_TARGET_DIR=. cargo build --release
+	@cp -f $(SHICE) $(OTHER)/release/shice
+
+check-torch: torch ## build the workloads for another PyTorch (TORCH=2.13.0) and run them
+	$(RECORDER) record --env torch-$(TORCH) --out target/torch-$(TORCH)/traces --append --suite quick --repeats 1
 
 libtorch: tools ## fetch libtorch into target/libtorch, once
 	@$(PYTHON) tools/libtorch/fetch.py

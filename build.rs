@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 /// The version that the crate `tch` binds, less its patch level.
 const VERSION: &str = "2.11.";
+/// Names another one where tools/torch/derive.py has chosen another `tch`.
+const VERSION_VARIABLE: &str = "SHICE_TORCH";
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
@@ -12,6 +14,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     println!("cargo::rerun-if-env-changed=LIBTORCH");
+    println!("cargo::rerun-if-env-changed={VERSION_VARIABLE}");
     let folder = std::env::var_os("LIBTORCH").map(PathBuf::from).unwrap_or_default();
     println!("cargo::rerun-if-changed={}", folder.join("build-version").display());
     match check(&folder) {
@@ -32,8 +35,9 @@ fn main() -> ExitCode {
 fn check(folder: &Path) -> Result<String, String> {
     let version = std::fs::read_to_string(folder.join("build-version"))
         .map_err(|_| format!("the feature `torch` needs libtorch, which is not in {}", folder.display()))?;
-    if !version.starts_with(VERSION) {
-        return Err(format!("{} holds libtorch {}, not {VERSION}x", folder.display(), version.trim()));
+    let wanted = std::env::var(VERSION_VARIABLE).unwrap_or(VERSION.to_owned());
+    if !version.starts_with(&wanted) {
+        return Err(format!("{} holds libtorch {}, not {wanted}x", folder.display(), version.trim()));
     }
     for part in ["include/torch/csrc/api/include/torch/torch.h", "lib/libtorch_cpu.so", "packages/torch/lib/libc10.so"]
     {
