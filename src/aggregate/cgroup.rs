@@ -30,8 +30,9 @@ pub(super) fn group(table: LazyFrame, record: &RunRecord, figures: &mut Figures)
     })?;
     let is_the_runs = |scope: Option<GroupScope>| scope.is_some_and(GroupScope::is_the_runs);
     if is_the_runs(record.cgroup.memory) {
-        // Where the kernel keeps no peak, or one from before the run stands, the greatest reading is all there is.
-        figures.set(Metric::MemoryGroupPeak, peak.or(charged));
+        // Where the kernel keeps no peak, or one from before the run stands, the greatest reading is all there is: no bound.
+        figures.set(Metric::MemoryGroupPeak, peak);
+        figures.set(Metric::MemoryGroupRead, charged.filter(|_| peak.is_none()));
     }
     let windows = cpu.windows.full();
     if is_the_runs(record.cgroup.cpu) && !windows.is_empty() {
@@ -67,14 +68,16 @@ mod tests {
     fn a_group_of_the_runs_own_gives_its_peak_and_its_share_of_the_limit() {
         let figures = measured(GroupScope::Own, Some(700));
         assert_eq!(figures.values[&Metric::MemoryGroupPeak], 700.0);
+        assert_eq!(figures.values.get(&Metric::MemoryGroupRead), None);
         let windows = &figures.windows[&Quantity::RunCpu];
         assert_eq!(windows.len(), 10);
         assert!(windows.values().all(|share| (share - 0.5).abs() < 1e-9), "{windows:?}");
     }
 
     #[test]
-    fn without_a_peak_of_the_kernels_the_greatest_reading_stands() {
-        assert_eq!(measured(GroupScope::Container, None).values[&Metric::MemoryGroupPeak], 600.0);
+    fn without_a_peak_of_the_kernels_the_greatest_reading_is_told_and_called_so() {
+        let values = measured(GroupScope::Container, None).values;
+        assert_eq!((values.get(&Metric::MemoryGroupPeak), values[&Metric::MemoryGroupRead]), (None, 600.0));
     }
 
     #[test]

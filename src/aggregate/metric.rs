@@ -91,8 +91,10 @@ metrics! {
     MemoryPssPeak = "memory_pss_peak", Bytes;
     /// Longest time of the run without a reading of proportional memory: what happened in it may have gone higher.
     MemoryPssGap = "memory_pss_gap", Second;
-    /// Highest memory charged to the run's own control group or its container's, page cache included.
+    /// Highest memory charged to the run's own control group or its container's, page cache included, as the kernel keeps it.
     MemoryGroupPeak = "memory_group_peak", Bytes;
+    /// Greatest reading of that, where the kernel keeps no peak of the run.
+    MemoryGroupRead = "memory_group_read", Bytes;
     /// Greatest virtual memory of any one process that has rows of its own.
     VirtualPeak = "virtual_peak", Bytes;
     /// Host memory in use (total less available) at the first sample.

@@ -32,6 +32,7 @@ use anyhow::{Result, bail};
 use self::courses::Courses;
 use self::figures::Figures;
 use self::summary::{CaseSummary, EnvironmentSummary, ForeignProgram, LeftOut, RunSummary};
+use crate::trace::fingerprint::{Keys, may_be_the_same};
 use crate::trace::open::and_others;
 use crate::trace::run::Coverage;
 use crate::trace::{Damaged, Environment, Run};
@@ -57,8 +58,12 @@ pub fn summarise(environment: &Environment) -> Result<EnvironmentSummary> {
         }
     };
     let records = || kept().map(|run| &run.record);
-    let fingerprints: BTreeSet<String> =
-        records().map(|record| serde_json::to_string(&record.fingerprint)).collect::<Result<_, _>>()?;
+    let mut fingerprints: Vec<&Keys> = Vec::new();
+    for record in records() {
+        if !fingerprints.iter().any(|known| may_be_the_same(known, &record.fingerprint)) {
+            fingerprints.push(&record.fingerprint);
+        }
+    }
     let coverage: Vec<Coverage> = kept().flat_map(coverage::of_run).collect();
     Ok(EnvironmentSummary {
         name: environment.name.clone(),
@@ -159,11 +164,6 @@ fn gpus_used(runs: &[Run]) -> Option<BTreeSet<u32>> {
     (!told.is_empty()).then(|| told.into_iter().flatten().copied().collect())
 }
 
-/// Told among what else happened to the run, whose other figures stand.
-fn missing(table: &str) -> String {
-    format!("the table {table} is missing from the trace, and with it what rests on it")
-}
-
 fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
     let record = &run.record;
     RunSummary {
@@ -173,7 +173,8 @@ fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
         interval_ns: record.interval_ns,
         survivors: record.survivors.clone(),
         left_children: record.left_children,
-        events: record.events.iter().cloned().chain(run.missing_tables().iter().map(|table| missing(table))).collect(),
+        events: record.events.clone(),
+        missing_tables: run.missing_tables(),
         output_tail: record.output_tail.clone(),
         recorder: record.recorder,
         tables_bytes: (!record.files.is_empty()).then(|| record.files.values().map(|sum| sum.bytes).sum()),

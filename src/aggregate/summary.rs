@@ -21,7 +21,7 @@ pub struct EnvironmentSummary {
     pub slug: String,
     /// Of the newest run; see `fingerprints` for how many there are.
     pub fingerprint: BTreeMap<String, Value>,
-    /// Number of different stable fingerprints among the runs: 1 where all ran on the same thing.
+    /// Number of different machines or images among the runs, as far as their fingerprints tell: 1 where all can be one.
     pub fingerprints: usize,
     /// What its runs were allowed to use.
     pub limits: CommonLimits,
@@ -137,6 +137,8 @@ pub struct RunSummary {
     pub survivors: Vec<String>,
     /// They were left running.
     pub left_children: bool,
+    /// Tables that its record tells and its folder lacks.
+    pub missing_tables: BTreeSet<String>,
     pub events: Vec<String>,
     pub output_tail: Vec<String>,
     pub recorder: RecorderCost,

@@ -11,10 +11,8 @@ pub(crate) enum Measure {
     Of(Metric),
     /// At least so much of the memory that the run may use: the greatest of the PSS readings.
     MemoryAtLeast,
-    /// At most so much of it: the tighter of its upper bounds.
+    /// Hardly more than so much of it: one of [`BOUNDS_OF_MEMORY`], where the PSS readings do not settle it.
     MemoryAtMost,
-    /// The same, where the greatest of the PSS readings leaves open how much it was.
-    MemoryUnclear,
     /// Bytes from and to swap.
     Swap,
     FinishedRuns,
@@ -67,8 +65,8 @@ pub(crate) const FOREIGN_LOAD: f64 = 0.05;
 
 /// From this share of the memory limit on its use is considerable.
 const MEMORY_CONSIDERABLE: f64 = 0.50;
-/// Upper bounds of the memory in use: processes that share pages, or that lived one after the other, count in full in the
-/// first, the page cache in the second.
+/// Bounds the memory in use from above, but for processes that lived between two ticks: processes that share pages, or that
+/// lived one after the other, count in full in the first, the page cache in the second.
 pub(crate) const BOUNDS_OF_MEMORY: [Metric; 2] = [Metric::MemorySumOfPeaks, Metric::MemoryGroupPeak];
 
 /// In the order in which reports print them.
@@ -96,7 +94,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("memory_tight", Measure::MemoryAtLeast, Some(0.90), None).seen_in("memory"),
     rule("memory_moderate", Measure::MemoryAtLeast, Some(MEMORY_CONSIDERABLE), Some(0.90)).seen_in("memory"),
     rule("memory_ample", Measure::MemoryAtMost, None, Some(MEMORY_CONSIDERABLE)).seen_in("memory"),
-    rule("memory_unclear", Measure::MemoryUnclear, Some(MEMORY_CONSIDERABLE), None).seen_in("memory"),
+    rule("memory_unclear", Measure::MemoryAtMost, Some(MEMORY_CONSIDERABLE), None).seen_in("memory"),
     rule("swap_used", Measure::Swap, Some(1.0), None).caution(),
     rule("swap_unused", Measure::Swap, None, Some(1.0)),
     rule("foreign_load", Measure::Of(Metric::ForeignCpu), Some(FOREIGN_LOAD), None).caution().seen_in("cpu"),
@@ -146,10 +144,10 @@ fn measure(measure: Measure, summary: &EnvironmentSummary, case: &CaseSummary) -
     match measure {
         Measure::Of(metric) => case.metric(metric).map(|figure| over_runs(figure, 1.0)),
         Measure::MemoryAtLeast => share_of_memory(case, Metric::MemoryPssPeak),
-        Measure::MemoryAtMost => memory_at_most(case),
-        Measure::MemoryUnclear => {
-            let at_least = share_of_memory(case, Metric::MemoryPssPeak).map_or(0.0, |share| share.value);
-            memory_at_most(case).filter(|_| at_least < MEMORY_CONSIDERABLE)
+        // Where the readings alone settle it, the rest has nothing to add.
+        Measure::MemoryAtMost => {
+            let read = share_of_memory(case, Metric::MemoryPssPeak).map_or(0.0, |share| share.value);
+            memory_at_most(case).filter(|_| read < MEMORY_CONSIDERABLE)
         }
         Measure::Swap => {
             let (read, written) = (case.metric(Metric::SwapIn)?, case.metric(Metric::SwapOut)?);
@@ -187,13 +185,16 @@ pub(crate) fn share_of_memory(case: &CaseSummary, metric: Metric) -> Option<Evid
     Some(Evidence { unit: Unit::Ratio, ..over_runs(case.metric(metric)?, limit as f64) })
 }
 
-/// The sum of peaks; where that leaves open how much there was, the peak of the run's group, which may lack what is charged
-/// to others (files that were in the page cache before) and then lies below the readings.
+/// The sum of peaks. Where that leaves open how much there was, the peak of the run's group, if PSS was read and is not above
+/// it: what is charged to others (files that were in the page cache before) is missing in the group.
 fn memory_at_most(case: &CaseSummary) -> Option<Evidence> {
     let [sum, group] = BOUNDS_OF_MEMORY.map(|metric| share_of_memory(case, metric));
-    let read = share_of_memory(case, Metric::MemoryPssPeak).map_or(0.0, |share| share.value);
-    let is_open = sum.is_none_or(|sum| sum.value >= MEMORY_CONSIDERABLE);
-    group.filter(|group| is_open && group.value >= read && sum.is_none_or(|sum| group.value < sum.value)).or(sum)
+    if sum.is_some_and(|sum| sum.value < MEMORY_CONSIDERABLE) {
+        return sum;
+    }
+    let Some(read) = share_of_memory(case, Metric::MemoryPssPeak).map(|read| read.value) else { return sum };
+    let holds_all = |group: &Evidence| group.value >= read && sum.is_none_or(|sum| group.value < sum.value);
+    group.filter(holds_all).or(sum)
 }
 
 fn over_runs(figure: &MetricSummary, whole: f64) -> Evidence {
@@ -267,8 +268,10 @@ mod tests {
         assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.1), (Group, 0.05)]), ["memory_unclear"], "charged to others");
         assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.6)]), ["memory_moderate"]);
         assert_eq!(of_memory(&[(Sum, 3.0), (Pss, 0.95)]), ["memory_tight"]);
-        assert_eq!(of_memory(&[(Sum, 0.7)]), ["memory_unclear"]);
+        assert_eq!(of_memory(&[(Sum, 0.4), (Pss, 0.6)]), ["memory_moderate"], "of other runs, and never two verdicts");
         assert!(of_memory(&[(Pss, 0.3)]).is_empty());
+        let told = of_memory(&[(Sum, 0.7), (Group, 0.1)]);
+        assert_eq!(told, ["memory_unclear"], "without PSS nobody knows what is charged to others");
     }
 
     #[test]

@@ -265,6 +265,7 @@ fn run(run: u32, outcome: Outcome) -> RunSummary {
         survivors: Vec::new(),
         left_children: false,
         tables_bytes: Some(96 << 10),
+        missing_tables: BTreeSet::new(),
         events: Vec::new(),
         output_tail: Vec::new(),
         foreign: Vec::new(),

@@ -12,6 +12,7 @@
 
 pub mod check;
 pub mod environment;
+pub mod fingerprint;
 pub mod finish;
 pub mod journal;
 pub mod layout;

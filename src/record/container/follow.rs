@@ -13,12 +13,12 @@ use super::launch::{Launch, Start};
 use super::{image, is_id};
 use crate::record::cgroup::tree::{self, Tree};
 use crate::record::cgroup::{Cgroups, own};
-use crate::record::fingerprint::outside::is_of_container;
 use crate::record::mask::Mask;
 use crate::record::probe::cgroup::CgroupProbe;
 use crate::record::probe::process::ProcessProbe;
 use crate::record::run::PROC;
 use crate::trace::Journal;
+use crate::trace::fingerprint::is_of_container;
 use crate::trace::run::{Coverage, CoverageState, Followed, Limits, RunRecord};
 
 /// How often the groups are searched for a container whose id is known.

@@ -18,31 +18,43 @@ const SETTLING: Duration = Duration::from_secs(1);
 pub(super) struct Inside {
     machine: Limits,
     /// Whether it was there before the run.
-    is_set_up: bool,
-    first_look: Option<Instant>,
-    last_look: Option<Instant>,
+    is_older: bool,
+    looks: Option<Looks>,
     settled: bool,
+    root: Root,
     limits: Option<Limits>,
     keys: Keys,
 }
 
+/// When it was looked at.
+#[derive(Clone, Copy)]
+struct Looks {
+    first: Instant,
+    last: Instant,
+    /// The first at which there was a root folder of its own.
+    own_root: Option<Instant>,
+}
+
 impl Inside {
-    pub(super) fn new(machine: Limits, is_set_up: bool) -> Self {
-        Self { machine, is_set_up, first_look: None, last_look: None, settled: false, limits: None, keys: Keys::new() }
+    pub(super) fn new(machine: Limits, is_older: bool) -> Self {
+        let (limits, keys) = (None, Keys::new());
+        Self { machine, is_older, looks: None, settled: false, root: Root::Hidden, limits, keys }
     }
 
     /// Whether another look may tell more, and is due: often at first, then every so often.
     pub(super) fn is_due(&self) -> bool {
-        let was_early = |(first, last): (Instant, Instant)| last.duration_since(first) < SETTLING;
-        let is_due = |looks: (Instant, Instant)| was_early(looks) || looks.1.elapsed() >= SETTLING;
-        !self.settled && self.first_look.zip(self.last_look).is_none_or(is_due)
+        let is_time = |looks: Looks| {
+            let since = looks.own_root.unwrap_or(looks.first);
+            looks.last.duration_since(since) < SETTLING || looks.last.elapsed() >= SETTLING
+        };
+        !self.settled && self.looks.is_none_or(is_time)
     }
 
     /// Looks through the first process of the groups.
     pub(super) fn look(&mut self, proc: &Path, groups: &Cgroups) {
         let now = Instant::now();
-        let has_waited = now.duration_since(*self.first_look.get_or_insert(now)) >= SETTLING;
-        self.last_look = Some(now);
+        let looks = self.looks.get_or_insert(Looks { first: now, last: now, own_root: None });
+        looks.last = now;
         let Some(init) = first_process(groups) else { return };
         let limits = limits_of(groups, init, self.machine);
         let view = outside::view(proc, init);
@@ -50,13 +62,21 @@ impl Inside {
         if first_process(groups) != Some(init) {
             return;
         }
+        self.root = view.root;
+        if view.root == Root::Own {
+            looks.own_root.get_or_insert(now);
+        }
+        let has_passed = |since: Instant| now.duration_since(since) >= SETTLING;
+        let has_waited = has_passed(looks.first);
+        let is_inside = self.is_older || view.root == Root::Own;
         // Limits are set before the hooks of a runtime run, which may take their time before there is a root folder.
-        let is_set_up = self.is_set_up || view.root == Root::Own;
-        self.limits = (is_set_up || has_waited).then_some(limits);
-        if is_set_up {
+        self.limits = (is_inside || has_waited).then_some(limits);
+        if is_inside {
             self.keys = view.keys;
         }
-        self.settled = is_set_up || (has_waited && view.root == Root::Hidden);
+        // With its own root folder the first process may still be the runtime, which becomes the command a little later.
+        let is_command = looks.own_root.is_some_and(has_passed);
+        self.settled = self.is_older || is_command || (has_waited && view.root == Root::Hidden);
     }
 
     /// The container's; without grants where none were seen.
@@ -66,16 +86,25 @@ impl Inside {
 
     /// The ledger's line for the keys of the fingerprint.
     pub(super) fn coverage(&self) -> Coverage {
-        let (state, reason) = match (&self.limits, self.keys.is_empty()) {
-            (None, _) => (
+        let (state, reason) = match (&self.limits, self.keys.is_empty(), self.root) {
+            (Some(_), false, _) => (CoverageState::Measured, ""),
+            (None, ..) if self.looks.is_none() => {
+                (CoverageState::Lost, "the container was not found: its limits, system and shared memory were not seen")
+            }
+            (None, ..) => (
                 CoverageState::Lost,
-                "the container ended too soon: its limits, system and shared memory were not seen",
+                "the container was not seen to be set up before it ended: its limits, system and shared memory are not known",
             ),
-            (Some(_), true) => (
-                CoverageState::Lost,
-                "the container belongs to another user or has no root folder of its own: only its limits were seen",
+            (Some(_), true, Root::Hidden) => {
+                (CoverageState::Denied, "the container's root folder may not be looked at: only its limits were seen")
+            }
+            (Some(_), true, Root::OfThisProgram) => {
+                (CoverageState::Lost, "the container had no root folder of its own: only its limits were seen")
+            }
+            (Some(_), true, Root::Own) => (
+                CoverageState::Unsupported,
+                "the kernel opens no files below another root folder: only its limits were seen",
             ),
-            (Some(_), false) => (CoverageState::Measured, ""),
         };
         let source = "control group and /proc/PID/root of its first process".to_owned();
         Coverage { metric: CONTAINER.to_owned(), state, source, reason: reason.to_owned() }
@@ -166,13 +195,17 @@ mod tests {
         assert_eq!(container.limits(), MACHINE.without_grants());
         assert_eq!(container.coverage().state, CoverageState::Lost);
         // Hooks of the runtime may take their time, but come after the limits.
-        container.first_look = Instant::now().checked_sub(10 * SETTLING);
+        let ago = |seconds: u32| Instant::now().checked_sub(seconds * SETTLING).unwrap();
+        container.looks = Some(Looks { first: ago(10), last: ago(10), own_root: None });
         assert_eq!(yard.see(&mut container), LIMITS);
         assert!(!container.is_due(), "a look a second is enough by now");
-        container.last_look = Instant::now().checked_sub(SETTLING);
+        container.looks = Some(Looks { first: ago(10), last: ago(1), own_root: None });
         assert!(container.is_due());
         yard.set_root(true);
         let expected = [LIMITS[0], LIMITS[1], "os=\"Linux (Made)\""];
+        assert_eq!(yard.see(&mut container), expected);
+        assert!(container.is_due(), "it may still be the runtime");
+        container.looks = Some(Looks { first: ago(10), last: ago(1), own_root: Some(ago(1)) });
         assert_eq!(yard.see(&mut container), expected);
         assert!(!container.is_due());
         // It ends, and what was seen stays.
@@ -186,9 +219,10 @@ mod tests {
     fn of_another_users_container_the_limits_are_seen_after_a_while_and_of_an_older_one_at_once() {
         let yard = Yard::new();
         let mut container = Inside::new(MACHINE, false);
-        container.first_look = Instant::now().checked_sub(SETTLING);
+        let before = Instant::now().checked_sub(SETTLING).unwrap();
+        container.looks = Some(Looks { first: before, last: before, own_root: None });
         assert_eq!(yard.see(&mut container), LIMITS);
-        assert_eq!(container.coverage().state, CoverageState::Lost);
+        assert_eq!(container.coverage().state, CoverageState::Denied);
         assert_eq!(yard.see(&mut Inside::new(MACHINE, true)), LIMITS);
     }
 }

@@ -1,7 +1,6 @@
 //! What a run runs on: hardware, limits and system software. Keys of the stable part should not change between runs of
 //! one environment. What its processes load is [`loaded`] apart, because it is a matter of the run.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -26,8 +25,7 @@ use super::probe::gpu::driver::Driver;
 use super::probe::kernel;
 use crate::trace::run::Limits;
 
-/// Keys and values of a fingerprint; numbers carry their unit in the key.
-pub type Keys = BTreeMap<String, Value>;
+pub use crate::trace::fingerprint::Keys;
 
 /// Everything about the machine that is asked once.
 #[derive(Clone, Debug)]
@@ -142,12 +140,6 @@ pub fn volatile(proc: &Path) -> Keys {
     keys
 }
 
-/// Keys on which two fingerprints differ.
-pub fn differing_keys(a: &Keys, b: &Keys) -> Vec<String> {
-    let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    keys.into_iter().filter(|key| a.get(*key) != b.get(*key)).cloned().collect()
-}
-
 /// A line of /proc/meminfo, in bytes.
 pub fn meminfo(proc: &Path, key: &str) -> Option<i64> {
     kernel::keyed_value(&fs::read_to_string(proc.join("meminfo")).ok()?, key)
@@ -177,18 +169,6 @@ fn text_of(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn differing_keys_are_named_also_where_one_side_lacks_them() {
-        let a = Keys::from([("kernel".into(), json!("6.1")), ("cores_online".into(), json!(8))]);
-        let b = Keys::from([
-            ("kernel".into(), json!("6.2")),
-            ("cores_online".into(), json!(8)),
-            ("container".into(), json!("docker")),
-        ]);
-        assert_eq!(differing_keys(&a, &b), ["container", "kernel"]);
-        assert!(differing_keys(&a, &a).is_empty());
-    }
 
     #[test]
     fn an_inventory_without_cores_or_memory_is_an_error_and_not_one_core() {

@@ -12,16 +12,8 @@ use serde_json::Value;
 use super::loaded::LONGEST_TEXT;
 use super::{Keys, bytes_of, container, variables};
 
-/// Keys that tell of the container that a run is in, not of its machine; those that begin so do too.
-const OF_CONTAINER: [&str; 4] = ["os", "cpu_limit_cores", "memory_limit_bytes", "shm_bytes"];
-const BEGINNINGS: [&str; 2] = ["container", "image_"];
 /// Where a system tells its name, os-release(5); the first goes before the second.
 const RELEASES: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
-
-/// Whether a key of the fingerprint tells of a container rather than of the machine.
-pub fn is_of_container(key: &str) -> bool {
-    OF_CONTAINER.contains(&key) || BEGINNINGS.iter().any(|beginning| key.starts_with(beginning))
-}
 
 /// A process's surroundings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -137,15 +129,5 @@ mod tests {
         assert_eq!(view(proc.path(), 8).keys, Keys::new());
         let own = view(Path::new("/proc"), nix::unistd::Pid::this().as_raw());
         assert_eq!(own.root, Root::OfThisProgram);
-    }
-
-    #[test]
-    fn keys_of_a_container_are_told_from_the_machines() {
-        for key in ["os", "container", "container_image_digest", "image_cuda", "cpu_limit_cores", "shm_bytes"] {
-            assert!(is_of_container(key), "{key}");
-        }
-        for key in ["kernel", "cpu_model", "memory_total_bytes", "cores_online", "gpus", "swap_total_bytes"] {
-            assert!(!is_of_container(key), "{key}");
-        }
     }
 }

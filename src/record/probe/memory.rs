@@ -92,6 +92,8 @@ pub struct MemoryProbe {
     clock: RunClock,
     text: Vec<u8>,
     readings: u64,
+    /// Of single processes.
+    rows: u64,
     /// Readings of the tree that were torn: a process ended while others were being read.
     torn: u64,
     failures: u64,
@@ -108,6 +110,7 @@ impl MemoryProbe {
             clock,
             text: Vec::new(),
             readings: 0,
+            rows: 0,
             torn: 0,
             failures: 0,
             error: None,
@@ -150,12 +153,17 @@ impl MemoryProbe {
                 }
             }
         }
+        // Of one alone nobody's end can shift anything.
+        let is_torn = read_pids.len() > 1 && read_pids.iter().any(|pid| !self.holds_memory(*pid));
+        let is_sum = |process: &i64| tree.processes.iter().filter(|other| *other == process).count() > 1;
         for (process, read) in by_process {
+            if is_torn && is_sum(&process) {
+                continue;
+            }
+            self.rows += 1;
             let (pss_bytes, uss_bytes, swap_pss_bytes) = read.columns();
             journal.append(ProcessMemory { t_ns, process, pss_bytes, uss_bytes, swap_pss_bytes });
         }
-        // Of one alone nobody's end can shift anything.
-        let is_torn = read_pids.len() > 1 && read_pids.iter().any(|pid| !self.holds_memory(*pid));
         if !whole {
             self.failures += 1;
         } else if is_torn {
@@ -192,15 +200,17 @@ impl MemoryProbe {
 
     fn coverage(&self) -> Vec<Coverage> {
         let torn = format!(
-            "{} readings were dropped: a process ended while others that may have shared its pages were being read",
-            self.torn
+            "{} of {} readings were dropped: a process ended while others that may have shared its pages were being read",
+            self.torn,
+            self.torn + self.readings + self.failures
         );
-        let unread = if self.torn > 0 { &torn } else { UNREAD };
-        let (state, mut reason) = standing(self.readings, self.failures, self.error.as_ref(), unread);
-        if state == CoverageState::Measured && self.torn > 0 {
-            reason = torn;
-        }
-        let mut lines = TABLES.map(|table| line(table.to_owned(), state, &reason)).to_vec();
+        let lines = [(Memory::NAME, self.readings), (ProcessMemory::NAME, self.rows)].map(|(table, readings)| {
+            let unread = if self.torn > 0 { &torn } else { UNREAD };
+            let (state, reason) = standing(readings, self.failures, self.error.as_ref(), unread);
+            let is_told = state == CoverageState::Measured && self.torn > 0;
+            line(table.to_owned(), state, if is_told { &torn } else { &reason })
+        });
+        let mut lines = lines.to_vec();
         if self.swap_untold > 0 {
             let state = if self.swap_told == 0 { CoverageState::Unsupported } else { CoverageState::Lost };
             let (untold, read) = (self.swap_untold, self.swap_untold + self.swap_told);
@@ -365,7 +375,8 @@ mod tests {
         let (rows, ledger) = read(&[ENDING, WITH_SWAP]);
         assert_eq!(rows, []);
         assert_eq!(state(&ledger, "memory"), Some(CoverageState::Lost));
-        assert!(ledger[0].reason.starts_with("1 readings were dropped"), "{}", ledger[0].reason);
+        assert_eq!(state(&ledger, "process_memory"), Some(CoverageState::Measured));
+        assert!(ledger[0].reason.starts_with("1 of 1 readings were dropped"), "{}", ledger[0].reason);
         let (rows, _) = read(&[ENDING]);
         assert_eq!(rows[0].pss_bytes, Some(40 << 10), "nobody shared with it");
     }

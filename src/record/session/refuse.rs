@@ -3,11 +3,11 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::record::container::{Launch, image};
-use crate::record::fingerprint::outside::is_of_container;
-use crate::record::fingerprint::{self, Machine};
+use crate::record::container::Launch;
+use crate::record::fingerprint::Machine;
 use crate::record::mask::{Found, Mask};
 use crate::record::plan::{Case, Existing, Plan, Target};
+use crate::trace::fingerprint::{differing_keys, image_difference, is_of_container};
 use crate::trace::open::{Environment, Run};
 
 /// Checks a plan's part for one environment against the runs that are there.
@@ -89,7 +89,7 @@ fn refuse_another_command(target: &Target, before: &Environment, mask: &Mask) ->
 /// Without `--append` an environment stays what the runs that it keeps were recorded on.
 fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine) -> Result<()> {
     let Some(kept) = kept else { return Ok(()) };
-    let mut differing = fingerprint::differing_keys(&kept.record.fingerprint, &machine.fingerprint);
+    let mut differing = differing_keys(&kept.record.fingerprint, &machine.fingerprint);
     // What is a container's own is not this machine's to differ in, and is known only once it runs.
     let is_followed = target.cases.iter().any(|case| case.container.is_some());
     differing.retain(|key| !(is_followed || kept.record.container.is_some()) || !is_of_container(key));
@@ -107,8 +107,11 @@ fn refuse_another_machine(target: &Target, kept: Option<&Run>, machine: &Machine
 fn refuse_another_side(target: &Target, kept: Option<&Run>) -> Result<()> {
     let Some(kept) = kept else { return Ok(()) };
     let was_inside = kept.record.container.is_some();
-    let (before, now) =
-        if was_inside { ("in a container", "outside of one") } else { ("outside of a container", "in one") };
+    let (before, now) = if was_inside {
+        ("in a container that was followed", "without one")
+    } else {
+        ("without following a container", "with one")
+    };
     if target.cases.iter().any(|case| case.container.is_some() != was_inside) {
         bail!(
             "the environment {:?} was recorded {before}, and this is {now}; use another --env, or --append to mix them",
@@ -130,7 +133,7 @@ fn refuse_another_image(target: &Target, kept: Option<&Run>, mask: &Mask) -> Res
         asked.push(launch);
         let masked = |value: Value| value.as_str().map_or(value.clone(), |text| mask.text(text).into());
         let keys = launch.image_keys().into_iter().map(|(key, value)| (key, masked(value))).collect();
-        if let Some((before, now)) = image::difference(&kept.record.fingerprint, &keys) {
+        if let Some((before, now)) = image_difference(&kept.record.fingerprint, &keys) {
             bail!(
                 "the environment {:?} was recorded in another image ({before}, now {now}); use another --env, or \
                  --append to mix them",

@@ -66,6 +66,8 @@ struct Note {
     left: bool,
     /// What else ran, where it was much.
     foreign: Option<String>,
+    /// Tables that its record tells and its folder lacks.
+    missing: Option<String>,
     events: Vec<String>,
     /// A fenced block.
     output: Option<String>,
@@ -116,7 +118,12 @@ fn case_runs(context: &Context<'_>, case: &CaseSummary) -> Result<CaseRuns> {
         name: escape::text(&case.name),
         table: run_table(context, case)?,
         cpu: cpu_table(context, case)?,
-        notes: case.runs.iter().map(|run| note(context, run)).filter_map(Result::transpose).collect::<Result<_>>()?,
+        notes: case
+            .runs
+            .iter()
+            .map(|run| note(context, case, run))
+            .filter_map(Result::transpose)
+            .collect::<Result<_>>()?,
         reproduce: escape::block(&reproduce(&context.summary.name, case), "sh"),
         command: escape::block(&command(case), "sh"),
     })
@@ -173,9 +180,11 @@ fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
     Ok(if outcome.is_finished() { text } else { format!("**{text}**") })
 }
 
-fn note(context: &Context<'_>, run: &RunSummary) -> Result<Option<Note>> {
-    let foreign = foreign::of_run(context, run)?;
-    if foreign.is_none() && run.survivors.is_empty() && run.events.is_empty() && run.output_tail.is_empty() {
+fn note(context: &Context<'_>, case: &CaseSummary, run: &RunSummary) -> Result<Option<Note>> {
+    let foreign = foreign::of_run(context, case, run)?;
+    let missing: Vec<String> = run.missing_tables.iter().map(|table| escape::code_cell(table)).collect();
+    let is_silent = run.survivors.is_empty() && run.events.is_empty() && run.output_tail.is_empty();
+    if foreign.is_none() && missing.is_empty() && is_silent {
         return Ok(None);
     }
     let survivors: Vec<String> = run.survivors.iter().map(|name| escape::code_cell(name)).collect();
@@ -183,6 +192,7 @@ fn note(context: &Context<'_>, run: &RunSummary) -> Result<Option<Note>> {
         run: run.run,
         survivors: if survivors.is_empty() { None } else { Some(context.words.list(&survivors)?) },
         left: run.left_children,
+        missing: if missing.is_empty() { None } else { Some(context.words.list(&missing)?) },
         foreign,
         events: run.events.iter().map(|event| escape::text(event)).collect(),
         output: (!run.output_tail.is_empty()).then(|| escape::block(&run.output_tail.join("\n"), "text")),

@@ -72,7 +72,7 @@ pub(super) fn in_words(context: &Context<'_>, programs: &[ForeignProgram]) -> Re
 }
 
 /// What a run has to say of others, where they used so much that its time may be longer for it.
-pub(super) fn of_run(context: &Context<'_>, run: &RunSummary) -> Result<Option<String>> {
+pub(super) fn of_run(context: &Context<'_>, case: &CaseSummary, run: &RunSummary) -> Result<Option<String>> {
     #[derive(Serialize)]
     struct Line {
         value: String,
@@ -86,7 +86,7 @@ pub(super) fn of_run(context: &Context<'_>, run: &RunSummary) -> Result<Option<S
     let line = Line {
         value: format::value(Unit::Ratio, *share),
         from: format::Scale { decimals: 0, ..format::Scale::of(Unit::Ratio, FOREIGN_LOAD) }.text(FOREIGN_LOAD),
-        online: Wholes::of(&context.summary.limits).online,
+        online: Wholes::of(&case.limits).online,
         programs: in_words(context, &run.foreign)?,
     };
     context.words.fill("foreign.run", &line).map(Some)

@@ -22,6 +22,9 @@ const FIGURES: [Metric; 9] = [
     Metric::GpuMemoryPeak,
 ];
 
+/// Readings of PSS that leave out more than this share of the time in one piece do not stand for a run.
+const LONGEST_PSS_GAP: f64 = 0.5;
+
 #[derive(Serialize)]
 struct Sentence {
     case: String,
@@ -78,13 +81,19 @@ fn figures(case: &CaseSummary) -> impl Iterator<Item = &MetricSummary> {
     FIGURES.iter().filter(move |metric| is_told(**metric)).filter_map(|metric| case.metric(*metric))
 }
 
-/// What tells best how much memory a case took: of one process its peak is exact; of many the sum of peaks counts what
-/// they share once each.
+/// What tells best how much memory a case took. Of one process its peak is exact; of many the sum of peaks counts what they
+/// share once each, so the readings of PSS go before it, unless they are of fewer runs or leave too much of the time out.
 fn memory(case: &CaseSummary) -> Metric {
-    let has_many = case.metric(Metric::Processes).is_none_or(|figure| figure.max > 1.0);
-    match case.metric(Metric::MemoryPssPeak) {
-        Some(_) if has_many => Metric::MemoryPssPeak,
-        _ => Metric::MemorySumOfPeaks,
+    let mean = |metric: Metric| case.metric(metric).map(|figure| figure.mean);
+    let count = |metric: Metric| case.metric(metric).map_or(0, |figure| figure.n);
+    let is_one = case.metric(Metric::Processes).is_some_and(|figure| figure.max <= 1.0);
+    let is_read_enough = mean(Metric::MemoryPssGap)
+        .zip(mean(Metric::Duration))
+        .is_some_and(|(gap, duration)| gap <= LONGEST_PSS_GAP * duration);
+    if !is_one && is_read_enough && count(Metric::MemoryPssPeak) >= count(Metric::MemorySumOfPeaks) {
+        Metric::MemoryPssPeak
+    } else {
+        Metric::MemorySumOfPeaks
     }
 }
 
