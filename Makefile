@@ -19,7 +19,7 @@ RECORDER := $(if $(OTHER),$(OTHER)/release/shice,$(SHICE))
 .PHONY: help report test bench site build libtorch torch check-torch tools clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 report: build $(if $(OTHER),torch) ## record a quick suite on this machine (NAME=environment), write its report to target/report
 	@rm -rf target/traces.old && if test -d target/traces; then mv target/traces target/traces.old; fi
