@@ -420,7 +420,11 @@ fn an_environment_keeps_its_image_and_its_containers_description() {
     tells_in_one_line(&refused, 125, "was recorded in another image (img, now img:2)");
     let bare = [&other[..4], &["fourth"], &other[5..8], &["true"]].concat();
     let refused = yard.prepare(yard.bench.command(&bare)).output().unwrap();
-    tells_in_one_line(&refused, 125, "was recorded in a container, and this is outside of one; use another --env");
+    tells_in_one_line(
+        &refused,
+        125,
+        "was recorded in a container that was followed, and this is without one; use another --env",
+    );
     let mixed = [&bare[..5], &["--append"], &bare[5..]].concat();
     assert!(yard.prepare(yard.bench.command(&mixed)).status().unwrap().success(), "whoever asks for it may mix them");
 }
@@ -431,5 +435,9 @@ fn an_environment_outside_of_containers_stays_so() {
     assert!(yard.record(&["true"]).status.success());
     let words = ["record", "--env", "e", "--workload", "other", "--repeats", "1", "--", "docker", "run", "img", "true"];
     let refused = yard.prepare(yard.bench.command(&words)).output().unwrap();
-    tells_in_one_line(&refused, 125, "was recorded outside of a container, and this is in one; use another --env");
+    tells_in_one_line(
+        &refused,
+        125,
+        "was recorded without following a container, and this is with one; use another --env",
+    );
 }
