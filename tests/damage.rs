@@ -169,8 +169,8 @@ fn tables_that_are_missing_or_cut_are_told_without_being_decoded() {
     all_tell(&bench, &["run=2/node=0/process.parquet is damaged: it has ", " bytes where "]);
     let told = told(&bench, "render");
     assert!(told.contains("the table host of the run in traces/environment=e/case=w/run=1/node=0"), "{told}");
-    for language in ["en", "zh"] {
-        assert!(report(&bench, language).contains("the table host is missing from the trace"), "{language}");
+    for (language, sentence) in [("en", "Missing from the trace"), ("zh", "记录中缺少数据表")] {
+        assert!(report(&bench, language).contains(sentence), "{language}");
     }
     // A trace of an older program has no lengths.
     for number in [1, 2] {
