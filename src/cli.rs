@@ -51,7 +51,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "workload", "device", "settings", "sweeps", "quick"])]
     pub(crate) suite: Option<PathBuf>,
 
-    /// Shipped workloads to record: idle, small-cnn, resnet50-cifar10.
+    /// Shipped workloads to record: idle, small-cnn, resnet50-cifar10, llama2-finetune.
     #[arg(value_name = "WORKLOAD", conflicts_with = "workload")]
     pub(crate) workloads: Vec<String>,
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::device::Choice;
+use crate::llama::config::Size;
 use crate::training::precision::Precision;
 
 /// Workloads to record: training loops, and a process that only holds libtorch.
@@ -32,6 +33,13 @@ pub(crate) enum Command {
     /// In batches of 32, each a step, for 5 epochs, with 4 workers; cut anew out of a border of 4, mirrored by chance.
     #[command(name = "resnet50-cifar10")]
     Resnet50Cifar10(Resnet50Cifar10Options),
+    /// Fine-tune Llama-2 7B on sequences of 512 tokens; with --quick its tiny form on 128.
+    ///
+    /// Steps of 16 sequences, 10 of them, or 5 with --quick: micro-batches of 1 (4 of the tiny form) whose gradients are
+    /// accumulated; no workers. On a GPU weights and gradients are float16 by default, with dynamic loss scaling, on
+    /// the CPU float32. AdamW, its states in float32; gradients are clipped at a norm of 1.
+    #[command(name = "llama2-finetune")]
+    Llama2Finetune(LlamaOptions),
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +68,31 @@ pub(crate) struct Resnet50Cifar10Options {
     /// Folder of CIFAR-10's binary version, cifar-10-batches-bin. [default: random images of the same shape and number]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LlamaOptions {
+    #[command(flatten)]
+    pub(crate) training: TrainingOptions,
+    /// Size of the model. [default: 7b, or tiny with --quick]
+    #[arg(long, value_enum)]
+    pub(crate) model: Option<Size>,
+    /// Tokens of a sequence. [default: 512, or 128 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) sequence_length: Option<u16>,
+    /// Whether the optimizer works in main memory, on the CPU (ZeRO stage 1). [default: true on a GPU, else false]
+    #[arg(long, value_name = "true|false")]
+    pub(crate) offload: Option<bool>,
+    /// Folder of weights in safetensors, named as by Hugging Face. [default: weights drawn at random]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) weights: Option<PathBuf>,
+    /// File to train on: text, with --tokenizer, or tokens of two bytes each, the lower one first (.bin).
+    /// [default: tokens drawn at random]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) text: Option<PathBuf>,
+    /// Llama-2's tokenizer.json, for a --text that is no file of tokens.
+    #[arg(long, value_name = "FILE", requires = "text")]
+    pub(crate) tokenizer: Option<PathBuf>,
 }
 
 /// What all training loops have.
@@ -103,6 +136,7 @@ impl Command {
         match self {
             Self::SmallCnn(options) => Some(&options.training),
             Self::Resnet50Cifar10(options) => Some(&options.training),
+            Self::Llama2Finetune(options) => Some(&options.training),
             Self::Devices | Self::Cuda | Self::Idle(_) => None,
         }
     }
@@ -149,6 +183,9 @@ mod tests {
             ["small-cnn", "--workers", "-1"],
             ["small-cnn", "--precision", "fp8"],
             ["small-cnn", "--device", "tpu"],
+            ["llama2-finetune", "--sequence-length", "0"],
+            ["llama2-finetune", "--model", "13b"],
+            ["llama2-finetune", "--offload", "maybe"],
             ["idle", "--seconds", "0"],
             ["idle", "--device", "cuda:"],
         ] {

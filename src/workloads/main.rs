@@ -7,6 +7,8 @@ mod cuda;
 mod data;
 mod device;
 mod idle;
+mod llama;
+mod optimizer;
 mod out_of_memory;
 mod steps;
 mod training;
@@ -54,6 +56,7 @@ fn run(cli: Cli) -> Result<()> {
         }
         Command::Idle(options) => tell(|steps| idle::run(&options, steps)),
         Command::SmallCnn(options) => tell(|steps| vision::small_cnn::run(&options, steps)),
+        Command::Llama2Finetune(options) => tell(|steps| llama::run(&options, steps)),
         Command::Resnet50Cifar10(options) => tell(|steps| vision::resnet50_cifar10::run(&options, steps)),
     }
 }

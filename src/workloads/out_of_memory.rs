@@ -5,6 +5,7 @@ use std::fmt;
 
 use anyhow::Result;
 
+use crate::llama::memory::TooMuch;
 use crate::steps::Steps;
 
 /// What libtorch says where the host or a GPU has no more memory, with the words before the size asked for.
@@ -33,6 +34,9 @@ impl OutOfMemory {
         let found = error.chain().find_map(|cause| {
             if cause.is::<TryReserveError>() {
                 return Some(None);
+            }
+            if let Some(TooMuch { bytes, .. }) = cause.downcast_ref() {
+                return Some(Some(*bytes));
             }
             let text = cause.to_string();
             let (_, before) = SAYINGS.iter().find(|(saying, _)| text.contains(saying))?;

@@ -8,13 +8,35 @@ use anyhow::Result;
 use crate::record::child::{self, CannotStart};
 
 /// The shipped workloads with their settings, as `shice-workloads` knows them.
-pub const SHIPPED: [(&str, &[&str]); 3] =
-    [("idle", &["device", "seconds", QUICK]), ("small-cnn", &TRAINING), ("resnet50-cifar10", &RESNET)];
+pub const SHIPPED: [(&str, &[&str]); 4] = [
+    ("idle", &["device", "seconds", QUICK]),
+    ("small-cnn", &TRAINING),
+    ("resnet50-cifar10", &RESNET),
+    ("llama2-finetune", &LLAMA),
+];
 /// The settings of all training loops.
 const TRAINING: [&str; 10] =
     ["device", "batch-size", "epochs", "steps", "workers", "threads", "precision", "accumulate", "seed", QUICK];
 const RESNET: [&str; 11] =
     ["device", "batch-size", "epochs", "steps", "workers", "threads", "precision", "accumulate", "seed", QUICK, "data"];
+const LLAMA: [&str; 16] = [
+    "device",
+    "batch-size",
+    "epochs",
+    "steps",
+    "workers",
+    "threads",
+    "precision",
+    "accumulate",
+    "seed",
+    QUICK,
+    "model",
+    "sequence-length",
+    "offload",
+    "weights",
+    "text",
+    "tokenizer",
+];
 /// Setting of the shipped workloads that has no value of its own.
 pub const QUICK: &str = "quick";
 const PROGRAM: &str = "shice-workloads";

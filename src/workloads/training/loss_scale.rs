@@ -28,6 +28,11 @@ impl LossScale {
         self.skipped
     }
 
+    /// What losses are multiplied with.
+    pub(crate) fn factor(&self) -> f64 {
+        self.scale
+    }
+
     /// The loss to go backward from.
     pub(crate) fn scaled(&self, loss: &Tensor) -> Result<Tensor> {
         Ok(loss.f_mul_scalar(self.scale)?)
@@ -57,7 +62,8 @@ impl LossScale {
         Ok(finite)
     }
 
-    fn update(&mut self, finite: bool) {
+    /// Takes note of whether a step's gradients were finite.
+    pub(crate) fn update(&mut self, finite: bool) {
         if !finite {
             self.skipped += 1;
             self.finite_steps = 0;

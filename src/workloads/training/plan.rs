@@ -32,6 +32,15 @@ pub(crate) struct Plan {
     pub(crate) precision: Precision,
 }
 
+/// How a workload goes about a precision and a step, where they differ.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner<'a> {
+    /// What the precision became, in words.
+    pub(crate) precision: &'a str,
+    /// Whether a step ends when a GPU is done with it.
+    pub(crate) waits: bool,
+}
+
 impl Plan {
     /// # Errors
     /// A step would need more than the `samples` that there are.
@@ -89,7 +98,7 @@ impl Plan {
     ///
     /// # Errors
     /// `SHICE_STEPS` cannot be written.
-    pub(crate) fn tell(&self, steps: &Steps, device: Device) -> Result<()> {
+    pub(crate) fn tell(&self, steps: &Steps, device: Device, manner: Manner<'_>) -> Result<()> {
         steps.setting("device", Name(device))?;
         steps.setting("threads", tch::get_num_threads())?;
         steps.setting("batch_size", self.batch_size)?;
@@ -103,10 +112,10 @@ impl Plan {
         steps.setting("workers", self.workers)?;
         steps.setting("pin_memory", device.is_cuda())?;
         steps.setting("seed", self.seed)?;
-        steps.setting("precision", self.precision.effective(device))?;
+        steps.setting("precision", manner.precision)?;
         steps.setting("libtorch", env!("LIBTORCH_VERSION"))?;
         // A GPU takes a step's work while the CPU goes on: the step's end is when it was enqueued, not when it was done.
-        steps.setting("step_clock", if device.is_cuda() { "enqueue" } else { "complete" })
+        steps.setting("step_clock", if device.is_cuda() && !manner.waits { "enqueue" } else { "complete" })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::cli::Resnet50Cifar10Options;
 use crate::data::cifar::{self, Cifar};
 use crate::data::loader::Loader;
 use crate::steps::Steps;
-use crate::training::plan::{Defaults, Plan};
+use crate::training::plan::{Defaults, Manner, Plan};
 
 const DEFAULTS: Defaults = Defaults { batch_size: 32, epochs: 5, workers: 4, accumulate: 1 };
 /// Sixteen whole batches at the default batch size: 7 to 15 s on two cores.
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Resnet50Cifar10Options, steps: &Steps) -> Result<()>
     steps.phase("setup")?;
     let device = plan.start(training)?;
     let network = Resnet50::new(device).context("cannot set up the network")?;
-    plan.tell(steps, device)?;
+    plan.tell(steps, device, Manner { precision: plan.precision.effective(device), waits: false })?;
     steps.setting("parameters", network.parameters().into_iter().map(Tensor::numel).sum::<usize>())?;
     super::run(network, &Loader::new(images, plan.shape(device)), &plan, device, steps)
 }

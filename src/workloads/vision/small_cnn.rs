@@ -9,7 +9,7 @@ use crate::cli::SmallCnnOptions;
 use crate::data::images::Images;
 use crate::data::loader::Loader;
 use crate::steps::Steps;
-use crate::training::plan::{Defaults, Plan};
+use crate::training::plan::{Defaults, Manner, Plan};
 
 const DEFAULTS: Defaults = Defaults { batch_size: 64, epochs: 5, workers: 0, accumulate: 1 };
 const IMAGES: u32 = 10_000;
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &SmallCnnOptions, steps: &Steps) -> Result<()> {
     steps.phase("setup")?;
     let device = plan.start(training)?;
     let network = SmallCnn::new(device).context("cannot set up the network")?;
-    plan.tell(steps, device)?;
+    plan.tell(steps, device, Manner { precision: plan.precision.effective(device), waits: false })?;
     steps.setting("data", "synthetic")?;
     steps.setting("images", images)?;
     steps.setting("parameters", network.parameters().into_iter().map(Tensor::numel).sum::<usize>())?;
