@@ -30,7 +30,13 @@ fn a_language_model_trains_under_the_recorder_with_the_optimizer_offloaded() {
     let run = bench.only_run();
     assert_eq!(column::<Step>(&run, "samples"), [8.0, 8.0]);
     let became = &run.record.effective;
-    for (name, value) in [("model", "tiny"), ("sequence_length", "16"), ("data", "synthetic"), ("weights", "random")] {
+    for (name, value) in [
+        ("model", "tiny"),
+        ("sequence_length", "16"),
+        ("data", "synthetic"),
+        ("offload", "true"),
+        ("weights", "random"),
+    ] {
         assert_eq!(became.get(name).map(String::as_str), Some(value), "{became:?}");
     }
 }

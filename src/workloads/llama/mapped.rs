@@ -1,10 +1,10 @@
 //! Files as slices, read where they lie.
 
-use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use memmap2::Mmap;
+use shice::files;
 
 /// Maps a file that is not empty.
 ///
@@ -12,10 +12,9 @@ use memmap2::Mmap;
 /// It cannot be read, or is empty.
 #[allow(unsafe_code)]
 pub(crate) fn open(path: &Path) -> Result<Mmap> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let kind = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(kind.is_file(), "{} is no file", path.display());
-    ensure!(kind.len() > 0, "{} is empty", path.display());
+    let file = files::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let size = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.len();
+    ensure!(size > 0, "{} is empty", path.display());
     // SAFETY: the bytes are only read, and any bytes will do. A file that somebody shortens meanwhile ends the process,
     // as it would end any program that maps it; weights and tokens are files that nobody changes while they are used.
     let mapped = unsafe { Mmap::map(&file) };
@@ -31,9 +30,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().join("empty");
         std::fs::write(&empty, []).unwrap();
-        for (path, what) in [(folder.path(), "is no file"), (&empty, "is empty"), (&folder.path().join("x"), "cannot")]
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let nothing = folder.path().join("nothing");
+        for (path, what) in
+            [(folder.path(), "a folder"), (&empty, "is empty"), (&pipe, "a named pipe"), (&nothing, "cannot read")]
         {
-            let message = open(path).unwrap_err().to_string();
+            let message = format!("{:#}", open(path).unwrap_err());
             assert!(message.contains(what) && message.contains(&path.display().to_string()), "{message}");
         }
     }

@@ -110,6 +110,7 @@ pub(crate) fn run(options: &LlamaOptions, steps: &Steps) -> Result<()> {
     let folder = options.weights.as_deref().map(|path| weights::Folder::open(path, &config)).transpose()?;
     let estimate = Training { config, kind, places, offload, device }.check()?;
     tell(steps, &plan, device, kind, offload)?;
+    steps.setting("offload", offload)?;
     tell_model(steps, size, length, options, &estimate)?;
 
     let positions = i64::try_from(length)?;

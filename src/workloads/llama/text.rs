@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
+use shice::files;
 use tch::Tensor;
 
 use crate::data::random::Random;
@@ -57,7 +58,7 @@ impl Sequences {
     /// Either cannot be read, the tokenizer is not for this vocabulary, or the text is shorter than a sequence.
     pub(crate) fn of_text_file(path: &Path, tokenizer: &Path, vocabulary: i64, length: usize) -> Result<Self> {
         let tokenizer = Tokenizer::open(tokenizer, vocabulary)?;
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = files::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let text = std::str::from_utf8(&text).with_context(|| format!("{} is no text in UTF-8", path.display()))?;
         let tokens: Vec<u16> = tokenizer.encode(text).into_iter().map(u16::try_from).collect::<Result<_, _>>()?;
         let bytes: Vec<u8> = tokens.into_iter().flat_map(u16::to_le_bytes).collect();

@@ -11,6 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
+use shice::files;
 
 /// What stands for a space.
 const SPACE: char = '▁';
@@ -115,7 +116,7 @@ impl Tokenizer {
     /// # Errors
     /// It cannot be read, is of another kind, or has tokens beyond a `vocabulary` of that size.
     pub(crate) fn open(path: &Path, vocabulary: i64) -> Result<Self> {
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = files::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file: File = serde_json::from_slice(&text).with_context(|| {
             format!("{} is no tokenizer.json with byte-pair encoding; give Llama-2's", path.display())
         })?;

@@ -8,6 +8,7 @@ use memmap2::Mmap;
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 use serde::Deserialize;
+use shice::files;
 use tch::{Device, Kind, Tensor};
 
 use crate::llama::config::{Config, Parameter};
@@ -66,7 +67,7 @@ impl Folder {
     /// tensors that the model has no place for.
     pub(crate) fn open(path: &Path, config: &Config) -> Result<Self> {
         let mut folder = Self { path: path.to_owned(), files: Vec::new(), tensors: BTreeMap::new() };
-        for name in files(path)? {
+        for name in names(path)? {
             folder.add(&path.join(name))?;
         }
         folder.check(config)?;
@@ -137,7 +138,7 @@ impl Source for Folder {
 }
 
 /// The files of a model, by their names in its folder.
-fn files(folder: &Path) -> Result<BTreeSet<String>> {
+fn names(folder: &Path) -> Result<BTreeSet<String>> {
     let path = folder.join(INDEX);
     if !path.exists() {
         ensure!(
@@ -147,7 +148,7 @@ fn files(folder: &Path) -> Result<BTreeSet<String>> {
         );
         return Ok(BTreeSet::from([SINGLE.to_owned()]));
     }
-    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = files::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let index: Index = serde_json::from_slice(&text)
         .with_context(|| format!("{} is no index of safetensors; download it again", path.display()))?;
     let files: BTreeSet<String> = index.weight_map.into_values().collect();
