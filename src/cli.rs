@@ -47,7 +47,7 @@ pub(crate) struct RecordArgs {
     pub(crate) environment: Option<String>,
 
     /// A suite of commands, settings and environments: a TOML file (see docs/suite.md), or the name of one that ships:
-    /// quick.
+    /// quick, articles, sweep or sweep-large (see docs/workloads.md).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "workload", "device", "settings", "sweeps", "quick"])]
     pub(crate) suite: Option<PathBuf>,
 

@@ -322,14 +322,20 @@ fn a_machine_that_has_changed_may_be_recorded_anew_only_as_a_whole() {
 }
 
 #[test]
-fn a_shipped_suite_is_named_without_a_file_and_leaves_out_devices_that_are_not_there() {
+fn shipped_suites_are_named_without_a_file_and_leave_out_devices_that_are_not_there() {
     let bench = Bench::new();
-    let output = bench.shice(&["record", "--env", "e", "--suite", "quick", "--dry-run"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let told = text(&output.stdout);
-    assert!(told.contains("idle device=cpu quick=true"), "{told}");
-    let unknown = bench.shice(&["record", "--env", "e", "--suite", "quikc", "--dry-run"]);
-    tells_in_one_line(&unknown, 125, "cannot read the suite quikc (shipped are quick");
+    let dry_run = |suite: &str| bench.shice(&["record", "--env", "e", "--suite", suite, "--dry-run"]);
+    for (suite, case) in [
+        ("quick", "llama2-finetune device=cpu quick=true"),
+        ("articles", "small-cnn device=cpu workers=4"),
+        ("sweep", "small-cnn batch-size=128 device=cpu quick=true threads=2 workers=2"),
+        ("sweep-large", "llama2-finetune accumulate=4 batch-size=8 device=cpu model=tiny offload=false quick=true"),
+    ] {
+        let output = dry_run(suite);
+        assert!(output.status.success(), "{suite}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(case), "{suite}: {}", text(&output.stdout));
+    }
+    tells_in_one_line(&dry_run("quikc"), 125, "cannot read the suite quikc (shipped are quick, articles");
 }
 
 #[test]

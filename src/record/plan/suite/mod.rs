@@ -17,7 +17,12 @@ const ENVIRONMENT_KEYS: [&str; 2] = ["name", "prefix"];
 const CASE_KEYS: [&str; 5] = ["workload", "command", "optional", "settings", "sweep"];
 
 /// The suites that ship with this program, by name.
-const SHIPPED: [(&str, &str); 1] = [("quick", include_str!("shipped/quick.toml"))];
+const SHIPPED: [(&str, &str); 4] = [
+    ("quick", include_str!("shipped/quick.toml")),
+    ("articles", include_str!("shipped/articles.toml")),
+    ("sweep", include_str!("shipped/sweep.toml")),
+    ("sweep-large", include_str!("shipped/sweep-large.toml")),
+];
 
 /// Reads a suite: one that ships, by its name, or a file.
 ///
