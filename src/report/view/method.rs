@@ -37,6 +37,8 @@ struct Quick {
     case: String,
     /// How many images were left, where the workload told.
     images: Option<String>,
+    /// Which form of its model was trained, where the workload has several.
+    model: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -78,7 +80,8 @@ pub(super) fn command(words: &[String]) -> String {
 fn quick(case: &CaseSummary) -> Quick {
     let images =
         case.effective.get("images").map(|images| images.parse().map_or_else(|_| escape::text(images), format::count));
-    Quick { case: escape::text(&case.name), images }
+    let model = case.effective.get("model").map(|model| escape::code_cell(model));
+    Quick { case: escape::text(&case.name), images, model }
 }
 
 /// Only metrics that at least one case has.
