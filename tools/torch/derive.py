@@ -68,7 +68,8 @@ def derived(manifest, tch):
         "", "[workspace]",
         "", "[[bin]]", 'name = "shice-workloads"', 'path = "../../src/workloads/main.rs"',
         "", "[features]", 'default = ["torch"]', "torch = []",
-        "", "[dependencies]", dependencies(manifest, tch),
+        # Without its feature `torch`, which would ask for the pinned tch.
+        "", "[dependencies]", 'shice = { path = "../.." }', dependencies(manifest, tch),
         "", "[profile.release]", section(manifest, "profile.release"),
     ])
 
