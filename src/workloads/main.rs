@@ -1,6 +1,7 @@
 //! `shice-workloads`: training loops and an idle process to record, the only program that links libtorch.
 //!
-//! It tells its phases and steps through `SHICE_STEPS`, as any other workload would, and knows nothing of the recorder.
+//! It tells its phases and steps through `SHICE_STEPS`, as any other workload would, and knows nothing of a
+//! recording: of the library it takes only how files are opened and how much memory there is.
 
 mod cli;
 mod cuda;
