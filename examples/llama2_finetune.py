@@ -58,6 +58,8 @@ class Decoder(nn.Module):
         self.embedding = nn.Embedding(VOCABULARY, HIDDEN)
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.norm, self.head = Norm(), nn.Linear(HIDDEN, VOCABULARY, bias=False)
+        # In its tiny form the embedding is also the output layer.
+        self.head.weight = self.embedding.weight
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
