@@ -4,7 +4,7 @@
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import training
 
@@ -88,8 +88,7 @@ def main():
 
     steps.phase("data")
     tokens = TensorDataset(torch.randint(VOCABULARY, (arguments.sequences, length + 1)))
-    loader = DataLoader(tokens, arguments.batch_size, shuffle=True, num_workers=arguments.workers,
-                        pin_memory=device.type == "cuda")
+    loader = training.batches(arguments, device, tokens)
 
     def train_step(batch):
         tokens = batch[0].to(device, non_blocking=True)

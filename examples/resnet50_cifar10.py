@@ -5,8 +5,7 @@ from pathlib import Path
 
 import torch
 import torchvision
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 from torchvision.transforms import v2
 
 import training
@@ -53,7 +52,6 @@ def main():
     arguments = parser.parse_args()
     steps, device = training.begin(arguments)
     network = torchvision.models.resnet50(weights=None).to(device)
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
 
     steps.phase("data")
     steps.setting("data", "cifar10" if arguments.data else "synthetic")
@@ -62,18 +60,8 @@ def main():
     else:
         count = arguments.images
         images = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8), torch.randint(10, (count,))
-    loader = DataLoader(Images(*images), arguments.batch_size, shuffle=True, num_workers=arguments.workers,
-                        pin_memory=device.type == "cuda")
-
-    def train_step(batch):
-        pixels, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(network(pixels), labels)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    training.train(arguments, steps, loader, train_step)
+    loader = training.batches(arguments, device, Images(*images))
+    training.train(arguments, steps, loader, training.classifier_step(network, device))
 
 
 if __name__ == "__main__":

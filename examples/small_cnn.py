@@ -3,7 +3,7 @@
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import training
 
@@ -19,22 +19,11 @@ def main():
         nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(64 * 32 * 32, 512), nn.ReLU(), nn.Linear(512, 10),
     ).to(device)
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
 
     steps.phase("data")
     images = TensorDataset(torch.randn(arguments.images, 3, 128, 128), torch.randint(10, (arguments.images,)))
-    loader = DataLoader(images, arguments.batch_size, shuffle=True, num_workers=arguments.workers,
-                        pin_memory=device.type == "cuda")
-
-    def train_step(batch):
-        pixels, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(network(pixels), labels)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    training.train(arguments, steps, loader, train_step)
+    loader = training.batches(arguments, device, images)
+    training.train(arguments, steps, loader, training.classifier_step(network, device))
 
 
 if __name__ == "__main__":

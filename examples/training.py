@@ -3,6 +3,7 @@
 import argparse
 
 import torch
+from torch.utils.data import DataLoader
 
 from shice_steps import Steps, timed
 
@@ -52,6 +53,27 @@ def begin(arguments):
     for name, value in settings.items():
         steps.setting(name, value)
     return steps, device
+
+
+def batches(arguments, device, samples):
+    """The samples in shuffled batches, in pinned memory for a GPU."""
+    return DataLoader(samples, arguments.batch_size, shuffle=True, num_workers=arguments.workers,
+                      pin_memory=device.type == "cuda")
+
+
+def classifier_step(network, device):
+    """One step of a network that tells images apart, by Adam with a learning rate of 0.001."""
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+
+    def step(batch):
+        pixels, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(network(pixels), labels)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
 
 
 def train(arguments, steps, loader, train_step):

@@ -51,6 +51,10 @@ impl Learner for FineTuning {
         }
         forget_gradients(&parameters)
     }
+
+    fn scale(&self) -> Option<&LossScale> {
+        self.scale.as_ref()
+    }
 }
 
 #[cfg(test)]

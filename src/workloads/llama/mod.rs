@@ -17,9 +17,7 @@ mod text;
 mod tokenizer;
 mod weights;
 
-use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use tch::{Device, Kind};
@@ -27,7 +25,6 @@ use tch::{Device, Kind};
 use crate::cli::{LlamaOptions, TrainingOptions};
 use crate::data::Source as _;
 use crate::data::loader::Loader;
-use crate::device::Name;
 use crate::llama::config::{Config, Size};
 use crate::llama::learner::{FineTuning, LARGEST_NORM};
 use crate::llama::memory::{Estimate, Training};
@@ -36,11 +33,10 @@ use crate::llama::text::Sequences;
 use crate::optimizer::Optimizer;
 use crate::optimizer::adamw::AdamW;
 use crate::optimizer::partition::Rank;
-use crate::steps::{Steps, TRAIN};
-use crate::training::loss_scale::LossScale;
+use crate::steps::Steps;
 use crate::training::plan::{Defaults, Manner, Plan};
 use crate::training::precision::Precision;
-use crate::training::train;
+use crate::training::{self, loss_scale::LossScale};
 
 /// Sequences that a step is made of, however few a micro-batch has.
 const STEP: u32 = 16;
@@ -120,7 +116,7 @@ pub(crate) fn run(options: &LlamaOptions, steps: &Steps) -> Result<()> {
     };
     let learner = learner(model.context("cannot set up the model")?, kind, offload)?;
     let loader = Loader::new(sequences, plan.shape(device));
-    finish(learner, &loader, &plan, device, steps)
+    training::run(learner, &loader, &plan, device, steps)
 }
 
 /// A file of tokens, told by its name, or of text.
@@ -178,26 +174,6 @@ fn tell_model(steps: &Steps, size: Size, length: usize, options: &LlamaOptions, 
     steps.setting("gradient_clipping", LARGEST_NORM)?;
     steps.setting("estimated_host_bytes", estimate.host.total())?;
     steps.setting("estimated_gpu_bytes", estimate.gpu.total())
-}
-
-/// Trains, and says how long it took.
-fn finish(
-    mut learner: FineTuning,
-    loader: &Loader<Sequences>,
-    plan: &Plan,
-    device: Device,
-    steps: &Steps,
-) -> Result<()> {
-    steps.phase(TRAIN)?;
-    let begin = Instant::now();
-    let loss = train(&mut learner, loader, plan, device, steps).context("training failed")?;
-    let seconds = begin.elapsed().as_secs_f64();
-    steps.phase("end")?;
-    if let Some(scale) = &learner.scale {
-        steps.setting("skipped_steps", scale.skipped())?;
-    }
-    writeln!(std::io::stdout(), "Device: {}, Total Training Time: {seconds:.2}s, last loss: {loss:.3}", Name(device))
-        .context("cannot write the result")
 }
 
 #[cfg(test)]

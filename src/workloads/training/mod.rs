@@ -4,6 +4,7 @@ pub(crate) mod loss_scale;
 pub(crate) mod plan;
 pub(crate) mod precision;
 
+use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -11,7 +12,9 @@ use tch::{Device, Tensor};
 
 use crate::data::loader::{Epoch, Loader};
 use crate::data::{Batch, Source};
+use crate::device::Name;
 use crate::steps::{Step, Steps, TRAIN};
+use loss_scale::LossScale;
 use plan::Plan;
 
 /// A model and what trains it.
@@ -21,6 +24,34 @@ pub(crate) trait Learner {
 
     /// Ends a step: changes the weights by the gradients that were added, and forgets these.
     fn update(&mut self) -> Result<()>;
+
+    /// The loss scale, where there is one.
+    fn scale(&self) -> Option<&LossScale> {
+        None
+    }
+}
+
+/// Trains as planned, and says how long it took; the whole of a workload's training phase.
+///
+/// # Errors
+/// As [`train`], or standard output cannot be written.
+pub(crate) fn run(
+    mut learner: impl Learner,
+    loader: &Loader<impl Source>,
+    plan: &Plan,
+    device: Device,
+    steps: &Steps,
+) -> Result<()> {
+    steps.phase(TRAIN)?;
+    let begin = Instant::now();
+    let loss = train(&mut learner, loader, plan, device, steps).context("training failed")?;
+    let seconds = begin.elapsed().as_secs_f64();
+    steps.phase("end")?;
+    if let Some(scale) = learner.scale() {
+        steps.setting("skipped_steps", scale.skipped())?;
+    }
+    writeln!(std::io::stdout(), "Device: {}, Total Training Time: {seconds:.2}s, last loss: {loss:.3}", Name(device))
+        .context("cannot write the result")
 }
 
 /// Trains as planned, tells each step, and gives the last one's loss.
@@ -29,7 +60,7 @@ pub(crate) trait Learner {
 ///
 /// # Errors
 /// libtorch failed (most likely for lack of memory), a sample cannot be had, or `SHICE_STEPS` cannot be written.
-pub(crate) fn train(
+fn train(
     learner: &mut impl Learner,
     loader: &Loader<impl Source>,
     plan: &Plan,

@@ -6,20 +6,16 @@ mod resnet;
 pub(crate) mod resnet50_cifar10;
 pub(crate) mod small_cnn;
 
-use std::io::Write;
-use std::time::Instant;
-
 use anyhow::{Context, Result};
 use tch::{COptimizer, Device, Kind, Reduction, Tensor};
 
 use crate::data::loader::Loader;
 use crate::data::{Batch, Source};
-use crate::device::Name;
-use crate::steps::{Steps, TRAIN};
+use crate::steps::Steps;
 use crate::training::loss_scale::LossScale;
 use crate::training::plan::Plan;
 use crate::training::precision::Precision;
-use crate::training::{Learner, train};
+use crate::training::{self, Learner};
 
 /// A network that scores images.
 pub(crate) trait Network {
@@ -77,19 +73,14 @@ impl<N: Network> Learner for Classifier<N> {
         }
         Ok(self.optimiser.zero_grad()?)
     }
+
+    fn scale(&self) -> Option<&LossScale> {
+        self.scale.as_ref()
+    }
 }
 
 /// Trains `network`, and says how long it took.
 fn run(network: impl Network, loader: &Loader<impl Source>, plan: &Plan, device: Device, steps: &Steps) -> Result<()> {
-    let mut classifier = Classifier::new(network, plan.precision).context("cannot set up the optimiser")?;
-    steps.phase(TRAIN)?;
-    let begin = Instant::now();
-    let loss = train(&mut classifier, loader, plan, device, steps).context("training failed")?;
-    let seconds = begin.elapsed().as_secs_f64();
-    steps.phase("end")?;
-    if let Some(scale) = &classifier.scale {
-        steps.setting("skipped_steps", scale.skipped())?;
-    }
-    writeln!(std::io::stdout(), "Device: {}, Total Training Time: {seconds:.2}s, last loss: {loss:.3}", Name(device))
-        .context("cannot write the result")
+    let classifier = Classifier::new(network, plan.precision).context("cannot set up the optimiser")?;
+    training::run(classifier, loader, plan, device, steps)
 }
