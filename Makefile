@@ -43,10 +43,16 @@ site: build ## render the committed traces into site/
 build: libtorch ## build both programs
 	cargo build $(BUILD) --bins
 
+# The pinned one needs nothing besides.
 torch: build
+ifneq ($(OTHER),)
 	@$(PYTHON) tools/torch/derive.py $(TORCH) && $(PYTHON) tools/libtorch/fetch.py --torch $(TORCH)
+	@# Most crates are those of the build above: polars alone would take minutes more.
+	@test -d $(OTHER)/release || { mkdir -p $(OTHER)/release && \
+		cp -al $(addprefix target/release/,deps build .fingerprint) $(OTHER)/release/; }
 	cd $(OTHER) && CARGO_TARGET_DIR=. cargo build --release
 	@cp -f $(SHICE) $(OTHER)/release/shice
+endif
 
 check-torch: torch ## build the workloads for another PyTorch (TORCH=2.13.0) and run them
 	$(RECORDER) record --env torch-$(TORCH) --out target/torch-$(TORCH)/traces --append --suite quick --repeats 1

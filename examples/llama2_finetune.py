@@ -77,7 +77,7 @@ class Decoder(nn.Module):
 
 def main():
     """Trains as asked."""
-    parser = training.options(__doc__, batch_size=4, workers=0)
+    parser = training.options(__doc__, batch_size=4, workers=0, steps=10)
     parser.add_argument("--sequence-length", type=training.positive, default=256)
     parser.add_argument("--sequences", type=training.positive, default=1024)
     arguments = parser.parse_args()

@@ -1,6 +1,7 @@
 """What the three training loops share: options, device, and the loop itself."""
 
 import argparse
+import itertools
 
 import torch
 from torch.utils.data import DataLoader
@@ -8,13 +9,17 @@ from torch.utils.data import DataLoader
 from shice_steps import Steps, timed
 
 
-def options(description, batch_size, workers):
+WARM_UP_STEPS = 2
+
+
+def options(description, batch_size, workers, epochs=5, steps=None):
     """The options that all loops have; they are called as those of `shice-workloads`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", default="auto", help="cpu, cuda:N, or auto: the first GPU, else the CPU")
     parser.add_argument("--batch-size", type=positive, default=batch_size)
-    parser.add_argument("--steps", type=positive, help="end after so many optimizer steps")
-    parser.add_argument("--epochs", type=positive, default=1)
+    parser.add_argument("--steps", type=positive, help=f"end after so many optimizer steps [default: {steps or 'by epochs'}]")
+    parser.add_argument("--epochs", type=positive, help=f"passes over the data [default: {epochs}, or as --steps needs]")
+    parser.set_defaults(default_epochs=epochs, default_steps=steps)
     parser.add_argument("--workers", type=int, default=workers, help="worker processes that load data; 0 loads inline")
     parser.add_argument("--threads", type=positive, help="threads that PyTorch computes with")
     parser.add_argument("--seed", type=int, default=0)
@@ -76,17 +81,25 @@ def classifier_step(network, device):
     return step
 
 
+def planned(arguments, loader):
+    """The epoch, batch and wait of each step: of all epochs, or of as many as the steps need."""
+    most = arguments.steps or (None if arguments.epochs else arguments.default_steps)
+    epochs = range(arguments.epochs) if arguments.epochs else itertools.count() if most else range(arguments.default_epochs)
+    all_of_them = ((epoch, batch, wait) for epoch in epochs for batch, wait in timed(loader))
+    return itertools.islice(all_of_them, most)
+
+
 def train(arguments, steps, loader, train_step):
     """Runs `train_step` on each batch and tells each step; ends with the last loss."""
     steps.phase("train")
     step, loss = 0, None
-    for epoch in range(arguments.epochs):
-        for batch, data_wait_ns in timed(loader):
-            if arguments.steps is not None and step == arguments.steps:
-                break
-            loss = train_step(batch)
-            steps.step(step, samples=len(batch[0]), data_wait_ns=data_wait_ns, epoch=epoch)
-            step += 1
+    for epoch, batch, data_wait_ns in planned(arguments, loader):
+        loss = train_step(batch)
+        if step + 1 == WARM_UP_STEPS:
+            # Waits for a GPU: the rate is taken from here to the end of training.
+            loss.item()
+        steps.step(step, samples=len(batch[0]), data_wait_ns=data_wait_ns, epoch=epoch)
+        step += 1
     # Reading a value waits for a GPU that is still at work.
     last = loss.item() if loss is not None else float("nan")
     steps.phase("end")

@@ -191,3 +191,16 @@ fn wrong_words_do_not_look_like_the_workloads_exit_code() {
         assert_eq!(bench.shice(&arguments).status.code(), Some(code), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_command_that_tells_of_lacking_memory_and_fails_ran_out_of_memory() {
+    let bench = Bench::new();
+    let script = r#"echo '{"kind":"setting","name":"oom_phase","value":"train"}' >> "$SHICE_STEPS"; exit 12"#;
+    let output = bench.shice(&["record", "--env", "e", "--workload", "w", "--repeats", "1", "--", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(12));
+    assert!(text(&output.stderr).contains("ran out of memory, exit code 12,"), "{}", text(&output.stderr));
+    assert_eq!(bench.only_run().record.outcome, Outcome::OutOfMemory { signal: None, exit_code: Some(12) });
+    bench.shice(&["render", "traces", "--out", "out"]);
+    let report = fs::read_to_string(bench.path("out/e/zh.md")).unwrap();
+    assert!(report.contains("内存不足，自行退出（退出码 12）"), "{report}");
+}

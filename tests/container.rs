@@ -263,7 +263,7 @@ fn a_container_that_lacked_memory_is_told_apart() {
     let output = command.env("STAND_IN_OOM", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(137), "{}", text(&output.stderr));
     let record = yard.bench.only_run().record;
-    assert_eq!(record.outcome, Outcome::OutOfMemory { signal: 9 }, "{:?}", record.events);
+    assert_eq!(record.outcome, Outcome::OutOfMemory { signal: Some(9), exit_code: None }, "{:?}", record.events);
 }
 
 #[test]

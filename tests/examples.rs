@@ -47,3 +47,21 @@ fn every_example_is_python_and_says_nothing_without_a_recorder() {
     command.args(["-c", silent]).env("PYTHONPATH", examples()).env("PYTHONDONTWRITEBYTECODE", "1");
     assert!(command.env_remove("SHICE_STEPS").output().unwrap().status.success());
 }
+
+#[test]
+fn steps_alone_go_on_over_the_data_and_epochs_alone_end_with_it() {
+    // PyTorch itself is not needed for this, nor there.
+    let script = "import sys, types\n\
+                  for name in ('torch', 'torch.utils', 'torch.utils.data'):\n    sys.modules[name] = types.ModuleType(name)\n\
+                  sys.modules['torch.utils.data'].DataLoader = None\n\
+                  import training\n\
+                  def steps(*given, **own):\n    \
+                      arguments = training.options('', 1, 0, **own).parse_args(given)\n    \
+                      return [epoch for epoch, _, _ in training.planned(arguments, 'abc')]\n\
+                  print(steps('--steps', '4'), len(steps()), len(steps('--epochs', '2')),\n      \
+                        len(steps('--epochs', '1', '--steps', '5')), len(steps(steps=10)), len(steps('--epochs', '1', steps=10)))";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).env("PYTHONPATH", examples()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = command.output().unwrap();
+    assert_eq!(text(&output.stdout).trim(), "[0, 0, 0, 1] 15 6 3 10 3", "{}", text(&output.stderr));
+}

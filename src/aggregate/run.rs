@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use super::figures::Figures;
 use super::metric::Metric;
 use super::statistics::quantile;
+use super::steps::StepClock;
 use super::summary::Quantity;
 use super::windows::WINDOW_NS;
 use super::{cgroup, foreign, gpu, host, memory, processes, steps};
@@ -53,7 +54,7 @@ fn measure(run: &Run) -> Result<Figures> {
         gpu::gpus(table, record, &mut figures)?;
     }
     if let Some(table) = run.scan::<Step>()? {
-        steps::steps(table, &mut figures)?;
+        steps::steps(table, StepClock::told(&record.effective), &mut figures)?;
     }
     cut(record, &mut figures);
     totals(record, &mut figures);

@@ -45,6 +45,31 @@ struct Step {
     row: Row,
 }
 
+/// What the time of a step's end means, by the setting `step_clock` that the workload told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum StepClock {
+    /// The step was done.
+    #[default]
+    Complete,
+    /// The step was handed to a GPU, which may be far behind. Only at the end of the second step and of the phase `train`
+    /// has the workload waited for it.
+    Enqueue,
+}
+
+impl StepClock {
+    pub(super) fn told(settings: &BTreeMap<String, String>) -> Self {
+        if settings.get("step_clock").is_some_and(|clock| clock == "enqueue") { Self::Enqueue } else { Self::Complete }
+    }
+
+    /// When the last step was done; none where that is not known.
+    fn end_ns(self, steps: &[Step], train_ns: Option<i64>) -> Option<i64> {
+        match self {
+            Self::Complete => steps.iter().map(|step| step.end_ns).max(),
+            Self::Enqueue => train_ns,
+        }
+    }
+}
+
 /// Runs while the phase is `train` and stands still otherwise, so that an evaluation between epochs does not count.
 #[derive(Default)]
 struct TrainClock {
@@ -60,7 +85,7 @@ struct TrainClock {
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn steps(table: LazyFrame, figures: &mut Figures) -> Result<()> {
+pub(super) fn steps(table: LazyFrame, clock: StepClock, figures: &mut Figures) -> Result<()> {
     let Rows { told: rows, shown } = read(table)?;
     if rows.iter().any(|row| !row.is_phase) {
         figures.step_source = Some(StepSource::ShiceSteps);
@@ -71,14 +96,14 @@ pub(super) fn steps(table: LazyFrame, figures: &mut Figures) -> Result<()> {
     let (train_ns, steps) = train(&rows, told);
     if told {
         let epochs: BTreeSet<i64> = steps.iter().filter_map(|step| step.row.epoch).collect();
-        let last_ns = steps.iter().map(|step| step.end_ns).max();
+        let last_ns = clock.end_ns(&steps, Some(train_ns));
         // The differences from epoch to epoch add up to the end of the last one.
         let epoch_ns = last_ns.filter(|_| !epochs.is_empty()).map(|last| last as f64 / epochs.len() as f64);
         // A phase that nothing ends has no known time.
         figures.set(Metric::TrainTime, (train_ns > 0).then_some(train_ns as f64 / 1e9));
         figures.set(Metric::EpochTime, epoch_ns.map(|ns| ns / 1e9));
     }
-    steady(&steps, figures);
+    steady(&steps, clock.end_ns(&steps, told.then_some(train_ns)), figures);
     Ok(())
 }
 
@@ -171,14 +196,16 @@ impl TrainClock {
 }
 
 /// Figures of the steps after warm-up, which is over when every rank has ended its second step.
-fn steady(steps: &[Step], figures: &mut Figures) {
+fn steady(steps: &[Step], end_ns: Option<i64>, figures: &mut Figures) {
     let warm_up = steps.iter().filter(|step| step.index < WARM_UP_STEPS).map(|step| step.end_ns);
     let Some(warm_ns) = warm_up.max() else { return };
     let steady: Vec<&Step> = steps.iter().filter(|step| step.index >= WARM_UP_STEPS && step.end_ns > warm_ns).collect();
-    let Some(last) = steady.last() else { return };
+    if steady.is_empty() {
+        return;
+    }
     let samples: Option<f64> = steady.iter().map(|step| step.row.samples).sum();
-    let span_s = last.end_ns.saturating_sub(warm_ns) as f64 / 1e9;
-    figures.set(Metric::Throughput, samples.map(|samples| samples / span_s));
+    let span_s = end_ns.map(|end_ns| end_ns.saturating_sub(warm_ns) as f64 / 1e9);
+    figures.set(Metric::Throughput, samples.zip(span_s).map(|(samples, span_s)| samples / span_s));
     let mut times: Vec<f64> = steady.iter().filter_map(|step| step.time_ns).map(|ns| ns as f64 / 1e9).collect();
     figures.set(Metric::StepTime, median(&mut times));
     let waits: Option<f64> = steady.iter().map(|step| step.row.data_wait_ns).sum();
@@ -209,8 +236,26 @@ mod tests {
 
     fn values(rows: Vec<tables::Step>) -> BTreeMap<Metric, f64> {
         let mut figures = Figures::default();
-        steps(frame(rows), &mut figures).unwrap();
+        steps(frame(rows), StepClock::Complete, &mut figures).unwrap();
         figures.values
+    }
+
+    #[test]
+    fn steps_that_were_only_handed_to_a_gpu_are_done_when_training_ends() {
+        // Two steps that were waited for, then four handed over within 0.04 s, which the GPU takes 2 s for.
+        let handed = [1.0, 2.0, 2.01, 2.02, 2.03, 2.04].map(|t| step(t, 0));
+        let told = [vec![phase(0.0, "train")], handed.to_vec(), vec![phase(4.0, "end")]].concat();
+        let mut figures = Figures::default();
+        steps(frame(told), StepClock::Enqueue, &mut figures).unwrap();
+        // By hand: 4 steps of 64 samples in 2 s.
+        assert!((figures.values[&Metric::Throughput] - 128.0).abs() < 1e-9, "{:?}", figures.values);
+        assert!((figures.values[&Metric::EpochTime] - 4.0).abs() < 1e-9, "{:?}", figures.values);
+
+        // Nothing says when the GPU was done.
+        let no_phase = handed.map(|handed| tables::Step { phase: None, ..handed });
+        let mut figures = Figures::default();
+        steps(frame(no_phase.to_vec()), StepClock::Enqueue, &mut figures).unwrap();
+        assert!(!figures.values.contains_key(&Metric::Throughput), "{:?}", figures.values);
     }
 
     fn assert_values(values: &BTreeMap<Metric, f64>, right: &[(Metric, f64)]) {

@@ -6,7 +6,6 @@ use crate::console;
 use crate::record::child::CannotStart;
 use crate::record::plan::{Plan, Request};
 use crate::record::session::{self, End, Recorded, RecordedEnvironment};
-use crate::trace::run::Outcome;
 
 /// Exit code for what went wrong in recording itself, as `env` and `timeout` have it.
 pub const OWN_FAILURE: u8 = 125;
@@ -48,9 +47,9 @@ fn code(recorded: &Recorded) -> u8 {
         return INTERRUPTED;
     }
     match recorded.ends.as_slice() {
-        [End::Ran(Outcome::Failed { exit_code })] if recorded.planned == 1 => byte(*exit_code),
-        [End::Ran(Outcome::Killed { signal } | Outcome::OutOfMemory { signal })] if recorded.planned == 1 => {
-            byte(SIGNAL_BASE + signal)
+        [End::Ran(outcome)] if recorded.planned == 1 => {
+            let of_signal = outcome.signal().map(|signal| SIGNAL_BASE + signal);
+            of_signal.or(outcome.exit_code()).map_or(1, byte)
         }
         // Nothing ran at all: told as for a command that was missing from the start.
         [End::NotStarted { exit_code }, others @ ..] if !others.iter().any(|end| matches!(end, End::Ran(_))) => {
@@ -67,6 +66,7 @@ fn byte(code: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::run::Outcome;
 
     fn code_of(ends: &[End], planned: usize, interrupted: bool) -> u8 {
         code(&Recorded { environments: Vec::new(), ends: ends.to_vec(), planned, interrupted })
@@ -80,7 +80,10 @@ mod tests {
         assert_eq!(code_of(&[finished], 1, false), 0);
         assert_eq!(code_of(&[failed], 1, false), 7);
         assert_eq!(code_of(&[killed], 1, false), 137);
-        assert_eq!(code_of(&[End::Ran(Outcome::OutOfMemory { signal: 9 })], 1, false), 137);
+        let [by_kernel, told] = [(Some(9), None), (None, Some(12))]
+            .map(|(signal, exit_code)| End::Ran(Outcome::OutOfMemory { signal, exit_code }));
+        assert_eq!(code_of(&[by_kernel], 1, false), 137);
+        assert_eq!(code_of(&[told], 1, false), 12);
         assert_eq!(code_of(&[finished, failed], 2, false), 1);
         assert_eq!(code_of(&[finished, finished], 2, false), 0);
         assert_eq!(code_of(&[interrupted], 1, true), 130);

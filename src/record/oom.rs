@@ -1,11 +1,15 @@
-//! Whether the kernel killed for lack of memory, told apart from any other SIGKILL.
+//! Whether memory did not suffice: the kernel killed for it, told apart from any other SIGKILL, or the command told so.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
 
 use super::probe::kernel;
 use crate::trace::run::{GroupScope, Outcome};
+
+/// The setting that a workload tells when memory ran out: the phase that it was in.
+const OOM_PHASE: &str = "oom_phase";
 
 /// How many processes were killed for lack of memory during the run, and among whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +51,8 @@ impl Kills {
     pub fn judge(self, outcome: Outcome) -> (Outcome, String) {
         let times = self.count;
         let killed = Outcome::Killed { signal: Signal::SIGKILL as i32 };
-        let outcome = if outcome == killed { Outcome::OutOfMemory { signal: Signal::SIGKILL as i32 } } else { outcome };
-        let root = matches!(outcome, Outcome::OutOfMemory { .. });
+        let root = outcome == killed;
+        let outcome = if root { Outcome::OutOfMemory { signal: outcome.signal(), exit_code: None } } else { outcome };
         let sentence = match (self.among, root) {
             (Among::Run, true) => format!(
                 "the kernel killed {times} process(es) of the run for lack of memory, and the root process was ended by \
@@ -79,12 +83,34 @@ impl Kills {
     }
 }
 
+/// The outcome in the light of what the command told: one that failed after it set `oom_phase` met a lack of memory that it
+/// could report itself, as `shice-workloads` does.
+pub fn as_told(outcome: Outcome, told: &BTreeMap<String, String>) -> Outcome {
+    match outcome {
+        Outcome::Failed { exit_code } if told.contains_key(OOM_PHASE) => {
+            Outcome::OutOfMemory { signal: None, exit_code: Some(exit_code) }
+        }
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_command_that_failed_and_told_of_lacking_memory_ran_out_of_it_and_no_other_did() {
+        let failed = Outcome::Failed { exit_code: 12 };
+        let told = BTreeMap::from([(OOM_PHASE.to_owned(), "train".to_owned())]);
+        assert_eq!(as_told(failed, &told), Outcome::OutOfMemory { signal: None, exit_code: Some(12) });
+        assert_eq!(as_told(failed, &BTreeMap::new()), failed);
+        // One that went on with a smaller batch, say.
+        assert_eq!(as_told(Outcome::Finished, &told), Outcome::Finished);
+        assert_eq!(as_told(SIGKILLED, &told), SIGKILLED);
+    }
+
     const SIGKILLED: Outcome = Outcome::Killed { signal: 9 };
-    const OUT_OF_MEMORY: Outcome = Outcome::OutOfMemory { signal: 9 };
+    const OUT_OF_MEMORY: Outcome = Outcome::OutOfMemory { signal: Some(9), exit_code: None };
 
     fn judged(of_group: Option<(i64, GroupScope)>, of_machine: Option<i64>, outcome: Outcome) -> (Outcome, String) {
         let kills = Kills::nearest(of_group, of_machine);

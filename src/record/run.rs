@@ -14,6 +14,7 @@ use super::container::Follow;
 use super::cost::Used;
 use super::fingerprint::loaded::Loaded;
 use super::mask::Mask;
+use super::oom;
 use super::output::{Kept, Streams};
 use super::plan::Case;
 use super::probe::foreign::ForeignProbe;
@@ -100,6 +101,7 @@ pub fn record_run(folder: &Path, case: &Case, record: &mut RunRecord, desk: Desk
     }
     let (coverage, bad_lines) = steps.close(&journal);
     record.effective = desk.mask.values(steps.settings());
+    record.outcome = oom::as_told(record.outcome, &record.effective);
     record.coverage.push(coverage);
     record.coverage.sort_by(|a, b| a.metric.cmp(&b.metric));
     let failure = journal.failure();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::layout::{ENVIRONMENT_FILE, RUNS_FILE, fnv1a};
 use super::open::Environment;
-use super::run::{Outcome, RunRecord};
+use super::run::RunRecord;
 use super::version::SCHEMA_VERSION;
 use crate::files;
 
@@ -78,15 +78,8 @@ pub(super) fn runs_frame(environment: &Environment) -> Result<DataFrame> {
         text("settings", &|record| json!(record.settings).to_string()),
         text("effective", &|record| json!(record.effective).to_string()),
         text("outcome", &|record| record.outcome.word().to_owned()),
-        integer("exit_code", &|record| match record.outcome {
-            Outcome::Finished => Some(0),
-            Outcome::Failed { exit_code } => Some(exit_code.into()),
-            _ => None,
-        }),
-        integer("signal", &|record| match record.outcome {
-            Outcome::Killed { signal } | Outcome::OutOfMemory { signal } => Some(signal.into()),
-            _ => None,
-        }),
+        integer("exit_code", &|record| record.outcome.exit_code().map(i64::from)),
+        integer("signal", &|record| record.outcome.signal().map(i64::from)),
         integer("started_unix_ns", &|record| Some(record.started_unix_ns)),
         integer("duration_ns", &|record| record.duration_ns),
         integer("cpu_ns", &|record| record.cpu.best_ns()),

@@ -154,8 +154,14 @@ pub enum Outcome {
     Failed { exit_code: i32 },
     /// Ended by a signal that the recorder did not send.
     Killed { signal: i32 },
-    /// Ended by the kernel for lack of memory; an event says what that rests on.
-    OutOfMemory { signal: i32 },
+    /// Memory did not suffice: either the kernel ended it by a signal, and an event says what that rests on, or the command
+    /// told so itself and exited.
+    OutOfMemory {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
     /// Ended because the user stopped the recording.
     Interrupted,
     /// The recorder died; what it had written was kept.
@@ -166,6 +172,25 @@ impl Outcome {
     /// Whether the run's figures may enter a summary.
     pub fn is_finished(self) -> bool {
         self == Outcome::Finished
+    }
+
+    /// What it exited with, where it exited.
+    pub fn exit_code(self) -> Option<i32> {
+        match self {
+            Outcome::Finished => Some(0),
+            Outcome::Failed { exit_code } => Some(exit_code),
+            Outcome::OutOfMemory { exit_code, .. } => exit_code,
+            _ => None,
+        }
+    }
+
+    /// What ended it, where a signal did.
+    pub fn signal(self) -> Option<i32> {
+        match self {
+            Outcome::Killed { signal } => Some(signal),
+            Outcome::OutOfMemory { signal, .. } => signal,
+            _ => None,
+        }
     }
 
     /// The word in `runs.parquet`; the same as in `run.json`.

@@ -30,8 +30,10 @@ class Failure(Exception):
 
 def series(version):
     """`2.13` of `2.13.0` or `2.13.0+cu130`."""
-    found = re.match(r"(\d+\.\d+)(\.\d+)?(\+\w+)?$", version)
-    if not found or found.group(1) not in BINDINGS:
+    found = re.match(r"(\d+\.\d+)\.\d+(\+\w+)?$", version)
+    if not found:
+        raise Failure(f"{version!r} is no version of PyTorch; give all three numbers, such as 2.13.0")
+    if found.group(1) not in BINDINGS:
         known = ", ".join(BINDINGS)
         raise Failure(
             f"no crate binds PyTorch {version}; there are some for {known}. Record the loops in Python instead:"
@@ -79,7 +81,8 @@ def default():
     pinned = re.search(r"^torch==(\S+)", (ROOT / "tools/libtorch/base.txt").read_text(), re.MULTILINE).group(1)
     try:
         own = importlib.metadata.version("torch").split("+")[0]
-        return own if series(own) != series(pinned) else pinned
+        series(own)
+        return own
     except (importlib.metadata.PackageNotFoundError, Failure):
         return pinned
 

@@ -20,10 +20,11 @@ const NAMES: [&str; 12] = [
     "LD_PRELOAD",
 ];
 /// Beginnings of names.
-const BEGINNINGS: [&str; 13] = [
+const BEGINNINGS: [&str; 14] = [
     "NCCL_",
     "PYTORCH_",
     "TORCH_",
+    "THP_",
     "OMP_",
     "MKL_",
     "KMP_",
@@ -90,7 +91,7 @@ mod tests {
         let environment = parse(
             b"OMP_NUM_THREADS=4\0HOME=/home/alice\0CUDA_VISIBLE_DEVICES=GPU-5ec2e700-1,MIG-GPU-77/1/0,1\0\
               LD_PRELOAD=/home/alice/lib/libtcmalloc.so.4:/x/libfoo.so\0TORCH_HOME=/data/alice/models/\0\
-              NCCL_SOCKET_IFNAME=eth0\0TORCH_API_KEY=abc\0AWS_SECRET=x\0MASTER_ADDR=10.0.0.5\0broken\0",
+              NCCL_SOCKET_IFNAME=eth0\0TORCH_API_KEY=abc\0AWS_SECRET=x\0THP_MEM_ALLOC_ENABLE=1\0MASTER_ADDR=10.0.0.5\0broken\0",
         );
         let kept: Vec<(String, String)> = of(environment, &Mask::default()).into_iter().collect();
         let expected = [
@@ -98,6 +99,7 @@ mod tests {
             ("LD_PRELOAD", "…/libtcmalloc.so.4:…/libfoo.so"),
             ("NCCL_SOCKET_IFNAME", "eth0"),
             ("OMP_NUM_THREADS", "4"),
+            ("THP_MEM_ALLOC_ENABLE", "1"),
             ("TORCH_API_KEY", "***"),
             ("TORCH_HOME", "…/models"),
         ];

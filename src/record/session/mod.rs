@@ -301,6 +301,7 @@ fn in_words(record: &RunRecord) -> String {
     let outcome = match record.outcome {
         Outcome::Failed { exit_code } => format!("failed with exit code {exit_code}"),
         Outcome::Killed { signal } => format!("killed by signal {signal}"),
+        Outcome::OutOfMemory { exit_code: Some(exit_code), .. } => format!("ran out of memory, exit code {exit_code},"),
         Outcome::OutOfMemory { .. } => "killed for lack of memory".to_owned(),
         other => other.word().to_owned(),
     };

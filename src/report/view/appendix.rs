@@ -169,14 +169,13 @@ fn cpu_table(context: &Context<'_>, case: &CaseSummary) -> Result<Option<Table>>
 fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
     #[derive(Serialize)]
     struct Code {
-        code: i32,
+        code: Option<i32>,
     }
-    let code = match outcome {
-        Outcome::Failed { exit_code } => exit_code,
-        Outcome::Killed { signal } | Outcome::OutOfMemory { signal } => signal,
-        _ => 0,
+    let key = match outcome {
+        Outcome::OutOfMemory { exit_code: Some(_), .. } => "outcome.out_of_memory_told".to_owned(),
+        other => format!("outcome.{}", other.word()),
     };
-    let text = context.words.fill(&format!("outcome.{}", outcome.word()), &Code { code })?;
+    let text = context.words.fill(&key, &Code { code: outcome.signal().or(outcome.exit_code()) })?;
     Ok(if outcome.is_finished() { text } else { format!("**{text}**") })
 }
 

@@ -17,6 +17,9 @@ use crate::steps::{Step, Steps, TRAIN};
 use loss_scale::LossScale;
 use plan::Plan;
 
+/// Steps that readers of the trace leave out of rates.
+const WARM_UP_STEPS: u64 = 2;
+
 /// A model and what trains it.
 pub(crate) trait Learner {
     /// Adds the gradients of one batch, whose mean loss counts `weight` in its step; gives the loss so weighted, unread.
@@ -56,7 +59,8 @@ pub(crate) fn run(
 
 /// Trains as planned, tells each step, and gives the last one's loss.
 ///
-/// No loss is read before the end, which would make a GPU wait for the CPU at each step.
+/// No loss is read but where warm-up is over and at the end: it would make a GPU wait for the CPU at each step. From the one
+/// to the other is the time that a GPU took for the steps between, whenever they were enqueued.
 ///
 /// # Errors
 /// libtorch failed (most likely for lack of memory), a sample cannot be had, or `SHICE_STEPS` cannot be written.
@@ -73,6 +77,9 @@ fn train(
         let mut batches = Groups::new(loader, plan, epoch)?;
         while plan.steps.is_none_or(|most| step < most) {
             let Some((loss, told)) = batches.step(learner, device)? else { break };
+            if step + 1 == WARM_UP_STEPS && device.is_cuda() {
+                loss.f_double_value(&[])?;
+            }
             last_loss = Some(loss);
             steps.step(TRAIN, Step { epoch, step, ..told })?;
             step += 1;

@@ -18,15 +18,15 @@ const LIBTORCH: &str = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE";
 /// A precision as asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precision {
-    /// What PyTorch does untouched: float32, on a GPU with convolutions that may use TF32.
+    /// What PyTorch does untouched: float32, on a GPU with convolutions that may use TF32; Llama in float16 on a GPU.
     Default,
     /// float32 everywhere, no TF32.
     Fp32,
     /// float32 whose convolutions and matrix products may use TF32; GPUs only.
     Tf32,
-    /// Autocast to float16 with loss scaling; GPUs only.
+    /// float16 with loss scaling, by autocast, of Llama the weights too; GPUs only.
     Fp16,
-    /// Layers in bfloat16 over weights in float32.
+    /// Layers in bfloat16 over weights in float32; of Llama the weights too.
     Bf16,
 }
 

@@ -1,7 +1,7 @@
 //! What bars and lines showed, made by hand; the right values by hand arithmetic.
 
 use super::*;
-use crate::aggregate::steps::steps;
+use crate::aggregate::steps::{StepClock, steps};
 use crate::aggregate::testing::{frame, ns};
 use crate::trace::tables::Step;
 
@@ -33,7 +33,7 @@ fn summed_up(rows: Vec<Step>) -> Figures {
     let mut figures = Figures::default();
     // Other tables have been summed up before.
     figures.set(Metric::Duration, Some(100.0));
-    steps(frame(rows), &mut figures).unwrap();
+    steps(frame(rows), StepClock::Complete, &mut figures).unwrap();
     figures.values.remove(&Metric::Duration);
     figures
 }
