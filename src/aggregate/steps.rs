@@ -46,10 +46,9 @@ struct Step {
 }
 
 /// What the time of a step's end means, by the setting `step_clock` that the workload told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum StepClock {
     /// The step was done.
-    #[default]
     Complete,
     /// The step was handed to a GPU, which may be far behind. Only at the end of the second step and of the phase `train`
     /// has the workload waited for it.
@@ -94,16 +93,16 @@ pub(super) fn steps(table: LazyFrame, clock: StepClock, figures: &mut Figures) -
     }
     let told = rows.iter().any(|row| row.is_phase && row.is_train == Some(true));
     let (train_ns, steps) = train(&rows, told);
+    let last_ns = clock.end_ns(&steps, told.then_some(train_ns));
     if told {
         let epochs: BTreeSet<i64> = steps.iter().filter_map(|step| step.row.epoch).collect();
-        let last_ns = clock.end_ns(&steps, Some(train_ns));
         // The differences from epoch to epoch add up to the end of the last one.
         let epoch_ns = last_ns.filter(|_| !epochs.is_empty()).map(|last| last as f64 / epochs.len() as f64);
         // A phase that nothing ends has no known time.
         figures.set(Metric::TrainTime, (train_ns > 0).then_some(train_ns as f64 / 1e9));
         figures.set(Metric::EpochTime, epoch_ns.map(|ns| ns / 1e9));
     }
-    steady(&steps, clock.end_ns(&steps, told.then_some(train_ns)), figures);
+    steady(&steps, last_ns, figures);
     Ok(())
 }
 
@@ -196,7 +195,7 @@ impl TrainClock {
 }
 
 /// Figures of the steps after warm-up, which is over when every rank has ended its second step.
-fn steady(steps: &[Step], end_ns: Option<i64>, figures: &mut Figures) {
+fn steady(steps: &[Step], last_ns: Option<i64>, figures: &mut Figures) {
     let warm_up = steps.iter().filter(|step| step.index < WARM_UP_STEPS).map(|step| step.end_ns);
     let Some(warm_ns) = warm_up.max() else { return };
     let steady: Vec<&Step> = steps.iter().filter(|step| step.index >= WARM_UP_STEPS && step.end_ns > warm_ns).collect();
@@ -204,7 +203,7 @@ fn steady(steps: &[Step], end_ns: Option<i64>, figures: &mut Figures) {
         return;
     }
     let samples: Option<f64> = steady.iter().map(|step| step.row.samples).sum();
-    let span_s = end_ns.map(|end_ns| end_ns.saturating_sub(warm_ns) as f64 / 1e9);
+    let span_s = last_ns.map(|last_ns| last_ns.saturating_sub(warm_ns) as f64 / 1e9);
     figures.set(Metric::Throughput, samples.zip(span_s).map(|(samples, span_s)| samples / span_s));
     let mut times: Vec<f64> = steady.iter().filter_map(|step| step.time_ns).map(|ns| ns as f64 / 1e9).collect();
     figures.set(Metric::StepTime, median(&mut times));
