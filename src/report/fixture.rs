@@ -85,6 +85,23 @@ pub(crate) fn cpu_only() -> EnvironmentSummary {
 pub(crate) fn with_gpu() -> EnvironmentSummary {
     let mut cnn = case("small-cnn", &[("device", "cuda:0")], &[Outcome::Finished]);
     cnn.effective = strings(&[("device", "cuda:0"), ("images", "10000")]);
+    cnn.command = [
+        "docker",
+        "run",
+        "--rm",
+        "--gpus",
+        "all",
+        "--shm-size=8g",
+        "-v",
+        "/data:/data",
+        "--odd|option",
+        "x",
+        "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime",
+        "shice-workloads",
+        "small-cnn",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     cnn.metrics = vec![
         figure(Metric::Duration, 12.4, 0.0, 1),
         figure(Metric::CpuUsage, 0.142, 0.0, 1),

@@ -11,6 +11,7 @@
 //! While a run is recorded all tables share one `journal.jsonl`; [`finish`] turns it into Parquet afterwards.
 
 pub mod check;
+pub mod client;
 pub mod environment;
 pub mod fingerprint;
 pub mod finish;

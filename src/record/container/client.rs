@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::record::threads;
+use crate::trace::client::is_client;
 
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -21,7 +22,7 @@ impl Client {
 
     /// Name of the client's program.
     pub fn name(&self) -> &str {
-        self.words.iter().rev().find_map(|word| super::is_client(word)).unwrap_or("docker")
+        self.words.iter().rev().find_map(|word| is_client(word)).unwrap_or("docker")
     }
 
     /// What the client prints, without the blanks around it; `None` where it fails, prints nothing, or takes too long.

@@ -8,11 +8,11 @@ use anyhow::{Result, bail};
 
 use super::client::Client;
 use super::image;
-use super::words::{self, Call};
 use crate::record::cgroup::Cgroups;
 use crate::record::cgroup::tree::{ROOT_VARIABLE, Tree};
 use crate::record::fingerprint::Keys;
 use crate::record::probe::kernel::FIRST_PID_NAMESPACE;
+use crate::trace::client::{self, Call};
 
 /// Hidden first argument by which this program waits for the end of a control group.
 pub const WAITER: &str = "__wait-for-group";
@@ -67,7 +67,7 @@ impl Launch {
     /// # Errors
     /// It starts one that could not be followed; the sentence says what to do instead.
     pub fn of(command: &[String]) -> Result<Option<Self>> {
-        let Some(call) = words::call(command) else { return Ok(None) };
+        let Some(call) = client::call(command) else { return Ok(None) };
         let client = call.client;
         match call.verb {
             "run" => {}
@@ -82,7 +82,7 @@ impl Launch {
             _ => return Ok(None),
         }
         let run = call.run_words();
-        if run.detached {
+        if run.is_detached() {
             bail!(
                 "{client} run --detach returns at once, and the container would go unmeasured; leave -d out, or start it \
                  first and watch it with --container NAME"
@@ -92,7 +92,7 @@ impl Launch {
         let insert_at = command.len() - call.rest.len();
         Ok(Some(Self {
             client: Client::new(call.base),
-            start: Start::Run { insert_at, cidfile: run.cidfile.map(PathBuf::from) },
+            start: Start::Run { insert_at, cidfile: run.value("--cidfile").map(PathBuf::from) },
             image: run.image.map(str::to_owned),
         }))
     }
@@ -102,7 +102,7 @@ impl Launch {
     /// # Errors
     /// There is none, or more than one, or it cannot be followed.
     pub fn attach(given: &str, command: &[String], duration: Option<Duration>) -> Result<Self> {
-        let call = words::call(command);
+        let call = client::call(command);
         if let Some(call) = call.as_ref().filter(|call| call.verb == "run") {
             bail!("--container {given}: {} run starts a container of its own; leave --container out", call.client);
         }
@@ -111,7 +111,7 @@ impl Launch {
         }
         let clients = match &call {
             Some(call) => vec![Client::new(call.base)],
-            None => super::CLIENTS.iter().map(|name| Client::new(&[(*name).to_owned()])).collect(),
+            None => client::CLIENTS.iter().map(|name| Client::new(&[(*name).to_owned()])).collect(),
         };
         let tree = Tree::visible(Path::new(crate::record::run::PROC));
         let (id, client) = identify(given, &tree, clients)?;

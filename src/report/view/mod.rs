@@ -5,10 +5,12 @@ use serde::Serialize;
 
 use super::chart::Chart;
 use super::context::Context;
-use super::escape;
+use super::{checks, escape};
+use crate::trace::check::CheckState;
 
 mod appendix;
 mod case;
+mod chain;
 mod charts;
 mod environment;
 mod finding;
@@ -19,6 +21,7 @@ mod method;
 
 use appendix::Appendix;
 use case::CaseView;
+use chain::Launch;
 use environment::{Limits, Readiness};
 use foreign::Surplus;
 pub(crate) use headline::key_figures;
@@ -35,6 +38,14 @@ pub(crate) struct ReportView {
     name: String,
     components: Vec<Row>,
     limits: Limits,
+    /// From the command down to the chip, as a fenced block; absent where it was not seen.
+    chain: Option<String>,
+    /// Whether a link of it was checked and found in order.
+    chain_checked: bool,
+    /// How containers were launched.
+    launches: Vec<Launch>,
+    /// Numbers of the environment's parts.
+    sub: Parts,
     /// Whether the environment was ready; absent where no run tells.
     readiness: Option<Readiness>,
     method: Method,
@@ -61,6 +72,14 @@ struct Sections {
     appendix: usize,
 }
 
+/// Numbers of the parts of the first section after its component table: consecutive, whatever is left out.
+#[derive(Clone, Debug, Serialize)]
+struct Parts {
+    chain: usize,
+    launch: usize,
+    readiness: usize,
+}
+
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     label: String,
@@ -84,6 +103,7 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
     let (on_gpu, on_cpu): (Vec<_>, Vec<_>) = summary.cases.iter().partition(|case| case.uses_gpu());
     let levels = levels::build(context)?;
     let section = sections(levels.is_some());
+    let (chain, launches) = (chain::chain(context)?, chain::launches(context)?);
     let view = ReportView {
         title: context.words.fill("title", &Row { label: String::new(), value: escape::text(&summary.name) })?,
         headline: headline::of_environment(context)?,
@@ -91,6 +111,10 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         components: environment::components(context)?,
         limits: environment::limits(summary),
         readiness: environment::readiness(context)?,
+        chain_checked: chain.as_ref().is_some_and(|chain| chain.contains(checks::sign(CheckState::Ok))),
+        sub: parts(chain.is_some(), !launches.is_empty()),
+        chain,
+        launches,
         method: method::build(context)?,
         no_gpu: case::no_gpu_reasons(context),
         gpu: case::build_all(context, &on_gpu, section.gpu, &mut charts)?,
@@ -102,6 +126,12 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         section,
     };
     Ok((view, charts))
+}
+
+fn parts(chain: bool, launch: bool) -> Parts {
+    let after = |part: usize, there: bool| part + usize::from(there);
+    let (chain_at, launch_at) = (2, after(2, chain));
+    Parts { chain: chain_at, launch: launch_at, readiness: after(launch_at, launch) }
 }
 
 fn sections(levels: bool) -> Sections {

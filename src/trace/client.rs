@@ -1,4 +1,9 @@
-//! Command lines of container clients: which are a `run`, and what they ask for.
+//! Command lines of container clients, as a run's `command` may be one: which are a `run`, and what they ask for.
+
+use std::slice::Iter;
+
+/// Programs that start containers through a daemon or a monitor, and share their command line.
+pub const CLIENTS: [&str; 3] = ["docker", "podman", "nerdctl"];
 
 /// Options before the subcommand that take a value, of all clients.
 const GLOBAL_VALUES: [&str; 35] = [
@@ -70,34 +75,62 @@ const RUN_SWITCHES: [&str; 26] = [
     "--use-api-socket",
 ];
 const RUN_SHORT_SWITCHES: [char; 5] = ['d', 'i', 'q', 't', 'P'];
+/// The long names of one-letter options of `run`.
+const RUN_SHORT_NAMES: [(char, &str); 15] = [
+    ('a', "--attach"),
+    ('c', "--cpu-shares"),
+    ('d', "--detach"),
+    ('e', "--env"),
+    ('h', "--hostname"),
+    ('i', "--interactive"),
+    ('l', "--label"),
+    ('m', "--memory"),
+    ('p', "--publish"),
+    ('q', "--quiet"),
+    ('t', "--tty"),
+    ('u', "--user"),
+    ('v', "--volume"),
+    ('w', "--workdir"),
+    ('P', "--publish-all"),
+];
 
 /// A call of a client, taken apart up to its subcommand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call<'a> {
+pub struct Call<'a> {
     /// `docker`, `podman` or `nerdctl`.
-    pub(super) client: &'static str,
+    pub client: &'static str,
     /// All words before the subcommand: what calls the client, with its options.
-    pub(super) base: &'a [String],
+    pub base: &'a [String],
     /// The client's options before the subcommand, with their values.
-    pub(super) options: Vec<(&'a str, Option<&'a str>)>,
+    pub options: Vec<(&'a str, Option<&'a str>)>,
     /// The subcommand; `run` for `container run` too.
-    pub(super) verb: &'a str,
+    pub verb: &'a str,
     /// What follows the subcommand.
-    pub(super) rest: &'a [String],
+    pub rest: &'a [String],
 }
 
-/// What a `run` asks for, as far as it matters here.
+/// What follows `run`, taken apart up to the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct RunWords<'a> {
-    pub(super) detached: bool,
-    pub(super) cidfile: Option<&'a str>,
-    pub(super) image: Option<&'a str>,
+pub struct RunWords<'a> {
+    /// In the order in which they were written.
+    pub options: Vec<RunOption<'a>>,
+    pub image: Option<&'a str>,
+    /// What follows the image: the command within the container, if one is given.
+    pub command: &'a [String],
+}
+
+/// An option of `run`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOption<'a> {
+    /// Its long name where it has one, else as it was written, with its hyphens.
+    pub name: String,
+    pub value: Option<&'a str>,
 }
 
 /// Takes a command line apart; `None` where it calls no client, or no subcommand of one.
-pub(super) fn call(command: &[String]) -> Option<Call<'_>> {
+pub fn call(command: &[String]) -> Option<Call<'_>> {
     let program_at = after_sudo(command);
-    let client = super::is_client(command.get(program_at)?)?;
+    let client = is_client(command.get(program_at)?)?;
     let mut options = Vec::new();
     let mut at = program_at + 1;
     while let Some(word) = command.get(at).filter(|word| word.starts_with('-')) {
@@ -133,14 +166,20 @@ fn after_sudo(command: &[String]) -> usize {
     at
 }
 
+/// The client that a word calls, by name or path.
+pub fn is_client(word: &str) -> Option<&'static str> {
+    let name = word.rsplit('/').next()?;
+    CLIENTS.into_iter().find(|client| *client == name)
+}
+
 impl<'a> Call<'a> {
-    /// What follows `run`, up to the image.
-    pub(super) fn run_words(&self) -> RunWords<'a> {
+    /// What follows `run`, or `exec`, whose container then stands in the image's place.
+    pub fn run_words(&self) -> RunWords<'a> {
         let mut run = RunWords::default();
-        let mut words = self.rest.iter().map(String::as_str);
+        let mut words = self.rest.iter();
         while let Some(word) = words.next() {
             if word == "--" {
-                run.image = words.next();
+                run.image = words.next().map(String::as_str);
                 break;
             }
             let Some(option) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
@@ -148,39 +187,53 @@ impl<'a> Call<'a> {
                 break;
             };
             if option.starts_with('-') {
-                long_option(word, &mut words, &mut run);
+                run.options.push(long_option(word, &mut words));
             } else {
-                short_options(option, &mut words, &mut run);
+                short_options(option, &mut words, &mut run.options);
             }
         }
+        run.command = words.as_slice();
         run
     }
 }
 
-fn long_option<'a>(word: &'a str, words: &mut impl Iterator<Item = &'a str>, run: &mut RunWords<'a>) {
-    let (name, value) = match word.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None if RUN_SWITCHES.contains(&word) => (word, None),
-        None => (word, words.next()),
-    };
-    match name {
-        "--detach" => run.detached = !matches!(value, Some("false" | "0" | "f" | "F" | "FALSE" | "False")),
-        "--cidfile" => run.cidfile = value,
-        _ => {}
+impl<'a> RunWords<'a> {
+    /// Whether the client returns at once.
+    pub fn is_detached(&self) -> bool {
+        let is_no = |value: &str| matches!(value, "false" | "0" | "f" | "F" | "FALSE" | "False");
+        self.options.iter().any(|option| option.name == "--detach" && !option.value.is_some_and(is_no))
+    }
+
+    /// The value of an option by its long name; the last one counts.
+    pub fn value(&self, name: &str) -> Option<&'a str> {
+        self.options.iter().rev().find(|option| option.name == name).and_then(|option| option.value)
     }
 }
 
+fn long_option<'a>(word: &'a str, words: &mut Iter<'a, String>) -> RunOption<'a> {
+    let (name, value) = match word.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None if RUN_SWITCHES.contains(&word) => (word, None),
+        None => (word, words.next().map(String::as_str)),
+    };
+    RunOption { name: name.to_owned(), value }
+}
+
 /// `-dit`, `-v/a:/b`, `-e NAME`: switches, then perhaps one option whose value is the rest or the next word.
-fn short_options<'a>(cluster: &str, words: &mut impl Iterator<Item = &'a str>, run: &mut RunWords<'a>) {
-    for (at, option) in cluster.char_indices() {
-        if !RUN_SHORT_SWITCHES.contains(&option) {
-            if at + option.len_utf8() == cluster.len() {
-                words.next();
-            }
+fn short_options<'a>(cluster: &'a str, words: &mut Iter<'a, String>, options: &mut Vec<RunOption<'a>>) {
+    for (at, letter) in cluster.char_indices() {
+        let known = RUN_SHORT_NAMES.iter().find(|(short, _)| *short == letter);
+        let name = known.map_or_else(|| format!("-{letter}"), |(_, long)| (*long).to_owned());
+        let rest = &cluster[at + letter.len_utf8()..];
+        let told = rest.strip_prefix('=');
+        if !RUN_SHORT_SWITCHES.contains(&letter) {
+            let value =
+                told.or(Some(rest).filter(|rest| !rest.is_empty())).or_else(|| words.next().map(String::as_str));
+            options.push(RunOption { name, value });
             return;
         }
-        run.detached |= option == 'd' && !cluster[at + 1..].starts_with("=false");
-        if cluster[at + 1..].starts_with('=') {
+        options.push(RunOption { name, value: told });
+        if told.is_some() {
             return;
         }
     }
@@ -225,26 +278,43 @@ mod tests {
 
     #[test]
     fn the_image_ends_the_options_of_run() {
-        let table: [(&str, RunWords<'_>); 9] = [
-            ("img sh -d", RunWords { image: Some("img"), ..RunWords::default() }),
-            ("-d img", RunWords { detached: true, image: Some("img"), ..RunWords::default() }),
-            ("--rm -dit --gpus all img", RunWords { detached: true, image: Some("img"), ..RunWords::default() }),
-            ("--detach=false img", RunWords { image: Some("img"), ..RunWords::default() }),
-            ("--detach img", RunWords { detached: true, image: Some("img"), ..RunWords::default() }),
-            ("-e -d img", RunWords { image: Some("img"), ..RunWords::default() }),
-            ("-itv /a:/d img", RunWords { image: Some("img"), ..RunWords::default() }),
+        let table: [(&str, &[(&str, Option<&str>)], bool); 9] = [
+            ("img sh -d", &[], false),
+            ("-d img", &[("--detach", None)], true),
+            (
+                "--rm -dit --gpus all img",
+                &[
+                    ("--rm", None),
+                    ("--detach", None),
+                    ("--interactive", None),
+                    ("--tty", None),
+                    ("--gpus", Some("all")),
+                ],
+                true,
+            ),
+            ("--detach=false img", &[("--detach", Some("false"))], false),
+            ("-d=false img", &[("--detach", Some("false"))], false),
+            ("-e -d img", &[("--env", Some("-d"))], false),
+            ("-itv /a:/d img", &[("--interactive", None), ("--tty", None), ("--volume", Some("/a:/d"))], false),
             (
                 "-v/a:/d --cidfile my.id -m 1g img python -d",
-                RunWords { cidfile: Some("my.id"), image: Some("img"), ..RunWords::default() },
+                &[("--volume", Some("/a:/d")), ("--cidfile", Some("my.id")), ("--memory", Some("1g"))],
+                false,
             ),
             (
                 "--cidfile=my.id --shm-size=1g -- img",
-                RunWords { cidfile: Some("my.id"), image: Some("img"), ..RunWords::default() },
+                &[("--cidfile", Some("my.id")), ("--shm-size", Some("1g"))],
+                false,
             ),
         ];
-        for (text, expected) in table {
+        for (text, expected, detached) in table {
             let words = words(&format!("docker run {text}"));
-            assert_eq!(call(&words).unwrap().run_words(), expected, "{text}");
+            let call = call(&words).unwrap();
+            let run = call.run_words();
+            let options: Vec<_> = run.options.iter().map(|option| (option.name.as_str(), option.value)).collect();
+            assert_eq!((options.as_slice(), run.image), (expected, Some("img")), "{text}");
+            assert_eq!(run.is_detached(), detached, "{text}");
+            assert_eq!(run.command, text.split_once("img").unwrap().1.split_whitespace().collect::<Vec<_>>(), "{text}");
         }
     }
 }
