@@ -276,9 +276,12 @@ mod tests {
         assert_eq!(call.base.len(), 5);
     }
 
+    /// Names and values of options.
+    type Options = &'static [(&'static str, Option<&'static str>)];
+
     #[test]
     fn the_image_ends_the_options_of_run() {
-        let table: [(&str, &[(&str, Option<&str>)], bool); 9] = [
+        let table: [(&str, Options, bool); 9] = [
             ("img sh -d", &[], false),
             ("-d img", &[("--detach", None)], true),
             (
