@@ -85,6 +85,8 @@ metrics! {
     ForeignProcesses = "foreign_processes", Count;
     /// Cores that were above 85 % in at least half of the full one-second windows.
     CoresAbove85 = "cores_above_85", Count;
+    /// Energy of all CPU packages of the host by their own counters.
+    CpuEnergy = "cpu_energy", Joule;
     /// Sum over processes of each one's highest resident memory (VmHWM); `time -v` gives the same for one process.
     MemorySumOfPeaks = "memory_sum_of_peaks", Bytes;
     /// Greatest sampled sum of proportional memory (PSS) of the tree.
@@ -107,8 +109,6 @@ metrics! {
     SwapIn = "swap_in", Bytes;
     /// Bytes written to swap by the host.
     SwapOut = "swap_out", Bytes;
-    /// Energy of all CPU packages of the host by their own counters.
-    CpuEnergy = "cpu_energy", Joule;
     /// Greatest number of processes of the tree at one tick.
     Processes = "processes", Count;
     /// Greatest number of threads of the tree at one tick.

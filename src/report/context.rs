@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::words::Words;
 use super::{escape, format};
 use crate::aggregate::metric::Metric;
-use crate::aggregate::summary::{CommonLimits, EnvironmentSummary, MetricSummary};
+use crate::aggregate::summary::{CaseSummary, CommonLimits, EnvironmentSummary, MetricSummary};
 
 /// Shared by the builders of one report.
 #[derive(Clone, Debug)]
@@ -40,6 +40,23 @@ impl Context<'_> {
         self.words.fill(&format!("metric.{}", metric.key()), &Wholes::of(&self.summary.limits))
     }
 
+    /// A case as a reader wants it named, as plain text: its workload, and what was asked for in words where there are any.
+    pub(crate) fn case_title(&self, case: &CaseSummary) -> Result<String> {
+        #[derive(Serialize)]
+        struct Title<'a> {
+            workload: &'a str,
+            settings: String,
+        }
+        let told = |(key, value): (&String, &String)| match self.words.find(&format!("setting.{key}.{value}")) {
+            Some(words) => words.to_owned(),
+            None if key == "device" => value.clone(),
+            None => format!("{key}={value}"),
+        };
+        let settings: Vec<String> = case.settings.iter().map(told).collect();
+        let title = Title { workload: &case.workload, settings: settings.join(self.words.get("comma")?) };
+        self.words.fill("case_title", &title)
+    }
+
     /// Mean of a metric as text.
     pub(crate) fn mean(&self, figure: &MetricSummary) -> String {
         format::value(figure.metric.unit(), figure.mean)
@@ -55,7 +72,9 @@ impl Context<'_> {
         if figure.n < 2 || figure.min == figure.max {
             return Ok(self.mean(figure));
         }
-        self.words.fill("mean_and_range", &Figure { mean: self.mean(figure), range: self.range(figure)? })
+        let (mean, range) = (self.mean(figure), self.range(figure)?);
+        // Runs that differ by less than is shown.
+        if mean == range { Ok(mean) } else { self.words.fill("mean_and_range", &Figure { mean, range }) }
     }
 
     /// Least to greatest run; of one run, that there is no spread.

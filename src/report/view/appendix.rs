@@ -108,14 +108,14 @@ pub(super) fn build(context: &Context<'_>) -> Result<Appendix> {
         cases: summary.cases.iter().map(|case| case_runs(context, case)).collect::<Result<_>>()?,
         left_out: summary.left_out.iter().map(left_out).collect(),
         coverage: summary.coverage.iter().map(|entry| coverage(context, entry)).collect::<Result<_>>()?,
-        costs: summary.cases.iter().map(cost).collect(),
+        costs: summary.cases.iter().map(|case| cost(context, case)).collect::<Result<_>>()?,
         folder: escape::code_cell(&format!("environment={}", summary.slug)),
     })
 }
 
 fn case_runs(context: &Context<'_>, case: &CaseSummary) -> Result<CaseRuns> {
     Ok(CaseRuns {
-        name: escape::text(&case.name),
+        name: escape::text(&context.case_title(case)?),
         table: run_table(context, case)?,
         cpu: cpu_table(context, case)?,
         notes: case
@@ -219,15 +219,15 @@ fn coverage(context: &Context<'_>, entry: &Coverage) -> Result<CoverageRow> {
 }
 
 /// Sums and greatest values over the runs of a case.
-fn cost(case: &CaseSummary) -> Cost {
+fn cost(context: &Context<'_>, case: &CaseSummary) -> Result<Cost> {
     let each = || case.runs.iter().map(|run| run.recorder);
     let absent = || ABSENT.to_owned();
     let bytes = |bytes: u64| format::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
     // A sum is one only where every run has its part.
     let total = |value: fn(RecorderCost) -> Option<u64>| each().map(value).sum::<Option<u64>>();
     let cpu: Option<Vec<i64>> = each().map(|cost| cost.cpu_ns).collect();
-    Cost {
-        case: escape::text(&case.name),
+    Ok(Cost {
+        case: escape::text(&context.case_title(case)?),
         cpu: cpu.map_or_else(absent, |spans| format::nanos(spans.into_iter().sum())),
         share: recorder_cores(case).map_or_else(absent, |cores| format::value(Unit::Ratio, cores)),
         memory: each().filter_map(|cost| cost.memory_peak_bytes).max().map_or_else(absent, format::bytes),
@@ -236,7 +236,7 @@ fn cost(case: &CaseSummary) -> Cost {
         late: each().filter_map(|cost| cost.late_max_ns).max().map_or_else(absent, format::nanos),
         journal: total(|cost| cost.journal_bytes).map_or_else(absent, bytes),
         tables: case.runs.iter().map(|run| run.tables_bytes).sum::<Option<u64>>().map_or_else(absent, bytes),
-    }
+    })
 }
 
 /// The command that was run, after the variables that were set for it.

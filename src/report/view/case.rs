@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::charts;
 use super::finding::{self, FindingView};
+use super::groups::{self, Group};
 use crate::aggregate::summary::{CaseSummary, MetricSummary};
 use crate::report::chart::Chart;
 use crate::report::context::Context;
@@ -22,7 +23,7 @@ pub(super) struct CaseView {
     what: Option<String>,
     runs: usize,
     finished: usize,
-    figures: Vec<Figure>,
+    figures: Vec<Group<Figure>>,
     /// What in the output the figures of steps were read from; absent where the workload told them itself.
     shown_by: Option<String>,
     /// Which tool stated a rate of its own.
@@ -72,11 +73,11 @@ pub(super) fn build_all(
         let charts = charts::draw(context, case)?;
         views.push(CaseView {
             number: format!("{section}.{}", index + 1),
-            name: escape::text(&case.name),
+            name: escape::text(&context.case_title(case)?),
             what: context.words.find(&format!("workload.{}", case.workload)).map(str::to_owned),
             runs: case.runs.len(),
             finished: case.finished(),
-            figures: case.metrics.iter().map(|figure| row(context, figure)).collect::<Result<_>>()?,
+            figures: groups::of(context, &case.metrics, |figure| figure.metric, |figure| row(context, figure))?,
             shown_by: sources(context, case.shown_by())?,
             reported_by: sources(context, case.reported_by())?,
             charts: charts.iter().map(view).collect(),

@@ -119,7 +119,7 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
     let courses = courses(case, kind);
     let highest = courses.iter().filter_map(|course| course::peak(course)).map(|point| point.mean).fold(0.0, f64::max);
     let scale = Scale::of(kind.unit, highest);
-    let mut words = words(case);
+    let mut words = words(context, case)?;
     words.n = courses.iter().map(|course| course.runs).max().unwrap_or_default();
     let mut series = Vec::new();
     let mut items = Vec::new();
@@ -159,7 +159,7 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
 
 fn draw_cores(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
     let scale = Scale::of(Unit::Ratio, 1.0);
-    let mut words = words(case);
+    let mut words = words(context, case)?;
     words.n = if case.finished() > 0 { case.finished() } else { case.runs.len() };
     words.threshold = Scale { decimals: 0, ..scale }.text(BUSY_CORE);
     let mut shares = Vec::new();
@@ -188,11 +188,11 @@ struct Description {
     items: String,
 }
 
-fn words(case: &CaseSummary) -> Words {
+fn words(context: &Context<'_>, case: &CaseSummary) -> Result<Words> {
     let wholes = Wholes::of(&case.limits);
     let empty = String::new;
-    Words {
-        case: case.name.clone(),
+    Ok(Words {
+        case: context.case_title(case)?,
         n: 0,
         limit: wholes.limit,
         online: wholes.online,
@@ -205,7 +205,7 @@ fn words(case: &CaseSummary) -> Words {
         at: empty(),
         items: empty(),
         threshold: empty(),
-    }
+    })
 }
 
 /// Where no run finished, courses show what was kept of the others; that has to be said.

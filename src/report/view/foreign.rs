@@ -31,7 +31,7 @@ pub(super) fn surplus(context: &Context<'_>) -> Result<Vec<Surplus>> {
     idle.filter_map(|case| Some((case, case.metric(Metric::ForeignProcesses)?)))
         .map(|(case, processes)| {
             Ok(Surplus {
-                case: escape::text(&case.name),
+                case: escape::text(&context.case_title(case)?),
                 processes: context.mean_and_range(processes)?,
                 table: table(context, case)?,
             })

@@ -33,7 +33,6 @@ struct Sentence {
     figures: String,
     verdicts: String,
     cautions: String,
-    quick: bool,
 }
 
 /// Variables of the phrases `clause.*`.
@@ -61,7 +60,7 @@ pub(super) fn of_case(context: &Context<'_>, case: &CaseSummary) -> Result<CaseS
 pub(crate) fn key_figures(context: &Context<'_>) -> Result<Vec<(String, String)>> {
     let Some(case) = leading(context.summary) else { return Ok(Vec::new()) };
     let mut rows = vec![
-        (context.words.get("case")?.to_owned(), escape::line(&case.name)),
+        (context.words.get("case")?.to_owned(), escape::line(&context.case_title(case)?)),
         (context.words.get("finished")?.to_owned(), case.finished().to_string()),
     ];
     for figure in figures(case) {
@@ -125,13 +124,12 @@ fn sentence(context: &Context<'_>, case: &CaseSummary, phrase: &str) -> Result<S
         wanted.map(|finding| finding.short.as_str()).collect::<Vec<_>>().join(comma)
     };
     let sentence = Sentence {
-        case: escape::text(&case.name),
+        case: escape::text(&context.case_title(case)?),
         environment: escape::text(&context.summary.name),
         n: case.finished(),
         figures: clauses.join(comma),
         verdicts: shorts(false),
         cautions: shorts(true),
-        quick: case.is_quick(),
     };
     context.words.fill(phrase, &sentence)
 }

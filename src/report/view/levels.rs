@@ -36,7 +36,10 @@ pub(super) fn build(context: &Context<'_>) -> Result<Option<Table>> {
     }
     let mut table = Table {
         header: vec![context.words.get("case")?.to_owned(), context.words.get("finished")?.to_owned()],
-        rows: cases.iter().map(|case| vec![escape::text(&case.name), case.finished().to_string()]).collect(),
+        rows: cases
+            .iter()
+            .map(|case| Ok(vec![escape::text(&context.case_title(case)?), case.finished().to_string()]))
+            .collect::<Result<_>>()?,
     };
     for metric in COLUMNS {
         if cases.iter().all(|case| case.metric(metric).is_none()) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::groups::{self, Group};
 use crate::aggregate::metric::Metric;
 
 use crate::aggregate::summary::CaseSummary;
@@ -18,7 +19,7 @@ pub(super) struct Method {
     /// Sampling intervals of the runs.
     intervals: String,
     quick: Vec<Quick>,
-    metrics: Vec<MetricMethod>,
+    metrics: Vec<Group<MetricMethod>>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -55,7 +56,7 @@ pub(super) fn build(context: &Context<'_>) -> Result<Method> {
     Ok(Method {
         cases: cases.iter().map(|case| case_method(context, case)).collect::<Result<_>>()?,
         intervals: context.words.list(&intervals)?,
-        quick: cases.iter().filter(|case| case.is_quick()).map(quick).collect(),
+        quick: cases.iter().filter(|case| case.is_quick()).map(|case| quick(context, case)).collect::<Result<_>>()?,
         metrics: metrics(context)?,
     })
 }
@@ -63,7 +64,7 @@ pub(super) fn build(context: &Context<'_>) -> Result<Method> {
 fn case_method(context: &Context<'_>, case: &CaseSummary) -> Result<CaseMethod> {
     let what = context.words.find(&format!("workload.{}", case.workload)).map(str::to_owned);
     Ok(CaseMethod {
-        name: escape::text(&case.name),
+        name: escape::text(&context.case_title(case)?),
         requested: context.pairs(&case.settings)?,
         effective: context.pairs(&case.effective)?,
         runs: case.runs.len(),
@@ -77,15 +78,15 @@ pub(super) fn command(words: &[String]) -> String {
     words.iter().map(|word| escape::shell(word)).collect::<Vec<_>>().join(" ")
 }
 
-fn quick(case: &CaseSummary) -> Quick {
+fn quick(context: &Context<'_>, case: &CaseSummary) -> Result<Quick> {
     let images =
         case.effective.get("images").map(|images| images.parse().map_or_else(|_| escape::text(images), format::count));
     let model = case.effective.get("model").map(|model| escape::code_cell(model));
-    Quick { case: escape::text(&case.name), images, model }
+    Ok(Quick { case: escape::text(&context.case_title(case)?), images, model })
 }
 
 /// Only metrics that at least one case has.
-fn metrics(context: &Context<'_>) -> Result<Vec<MetricMethod>> {
+fn metrics(context: &Context<'_>) -> Result<Vec<Group<MetricMethod>>> {
     let measured = |metric: &&Metric| context.summary.cases.iter().any(|case| case.metric(**metric).is_some());
     let row = |metric: &Metric| {
         let key = metric.key();
@@ -95,7 +96,8 @@ fn metrics(context: &Context<'_>) -> Result<Vec<MetricMethod>> {
             source: context.words.get(&format!("metric.{key}.from"))?.to_owned(),
         })
     };
-    Metric::ALL.iter().filter(measured).map(row).collect()
+    let measured: Vec<Metric> = Metric::ALL.iter().filter(measured).copied().collect();
+    groups::of(context, &measured, |metric| *metric, row)
 }
 
 /// People speak of sampling in milliseconds, also from a second on.

@@ -15,6 +15,7 @@ mod charts;
 mod environment;
 mod finding;
 mod foreign;
+mod groups;
 mod headline;
 mod levels;
 mod method;
