@@ -93,6 +93,12 @@ impl Cgroups {
         [&self.memory_v1, &self.unified].into_iter().flatten().map(|group| group.dir.clone()).collect()
     }
 
+    /// Those folders, and the ones of all groups above, whose limits hold too.
+    pub fn memory_levels(&self) -> Vec<PathBuf> {
+        let groups = [&self.memory_v1, &self.unified].into_iter().flatten();
+        groups.flat_map(Cgroup::ancestry).map(Path::to_owned).collect()
+    }
+
     /// Cores' worth of CPU time that quotas grant; `None` where none does.
     pub fn cpu_cores(&self) -> Option<f64> {
         let quota = |dir: &Path| quota_v2(&fs::read_to_string(dir.join("cpu.max")).ok()?);

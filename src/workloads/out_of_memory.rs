@@ -1,7 +1,7 @@
 //! No memory left: an outcome to record, in which phase and step, and how much was asked for.
 
 use std::collections::TryReserveError;
-use std::fmt;
+use std::{fmt, io};
 
 use anyhow::Result;
 
@@ -32,7 +32,9 @@ impl OutOfMemory {
     /// What `error` tells of memory that ran out; none where it is about something else.
     pub(crate) fn of(error: &anyhow::Error, steps: &Steps) -> Option<Self> {
         let found = error.chain().find_map(|cause| {
-            if cause.is::<TryReserveError>() {
+            let asked =
+                cause.downcast_ref().is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::OutOfMemory);
+            if asked || cause.is::<TryReserveError>() {
                 return Some(None);
             }
             if let Some(TooMuch { bytes, .. }) = cause.downcast_ref() {
@@ -121,6 +123,15 @@ mod tests {
         let error = Vec::<u8>::new().try_reserve_exact(usize::MAX / 4).unwrap_err();
         let error = anyhow::Error::new(error).context("no memory for the images");
         assert!(OutOfMemory::of(&error, &Steps::silent()).is_some());
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_a_file_that_finds_no_memory_too() {
+        let found =
+            |error: io::Error| OutOfMemory::of(&anyhow::Error::new(error).context("cannot read x"), &Steps::silent());
+        assert!(found(io::ErrorKind::OutOfMemory.into()).is_some());
+        assert!(found(io::Error::from_raw_os_error(12)).is_some());
+        assert!(found(io::ErrorKind::StorageFull.into()).is_none());
     }
 
     #[test]

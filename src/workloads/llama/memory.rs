@@ -74,7 +74,7 @@ impl Needs {
             Some(free) if self.total() > free => Err(TooMuch {
                 bytes: self.total(),
                 said: format!(
-                    "the training needs about {} of memory {place} ({}), and {} are free; take a smaller --model, --batch-size or --sequence-length, another --precision or --offload, or a larger machine",
+                    "the training needs about {} of memory {place} ({}), and {} are free; take a smaller --model, --batch-size, --sequence-length or --text, another --precision or --offload, or a larger machine",
                     gigabytes(self.total()),
                     self.listed(),
                     gigabytes(free)
@@ -126,13 +126,15 @@ impl Training {
         kept.saturating_add(scored * (2 * width + 12))
     }
 
-    /// Works out what is needed, and refuses what is not there.
+    /// Works out what is needed, and refuses what is not there. Tokens in main memory, of `held` bytes, are part of it.
     ///
     /// # Errors
     /// It is more than what is free; the message has the sum.
-    pub(crate) fn check(&self) -> Result<Estimate> {
-        let estimate = self.estimate();
-        estimate.host.fit("in the host", free_in_host(Path::new("/proc")))?;
+    pub(crate) fn check(&self, held: u64) -> Result<Estimate> {
+        let mut estimate = self.estimate();
+        estimate.host.add("tokens", held);
+        let free = free_in_host(Path::new("/proc")).map(|free| free.saturating_add(held));
+        estimate.host.fit("in the host", free)?;
         if let Device::Cuda(index) = self.device {
             estimate.gpu.fit(&format!("on {}", Name(self.device)), cuda::free_memory(index))?;
         }
@@ -140,32 +142,46 @@ impl Training {
     }
 }
 
+/// Refuses more tokens of a text than main memory can hold.
+///
+/// # Errors
+/// Their `bytes` are more than what is free.
+pub(crate) fn check_tokens(bytes: u64) -> Result<()> {
+    Needs(vec![("tokens", bytes)]).fit("in the host", free_in_host(Path::new("/proc")))
+}
+
 /// As DeepSpeed and the makers of memory count them.
 pub(crate) fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
-/// What the kernel would give: of the machine, and of what limits this process.
+/// What the kernel would give: of the machine, and below each limit that this process is under.
 fn free_in_host(proc: &Path) -> Option<u64> {
     let text = fs::read_to_string(proc.join("meminfo")).ok();
     let machine = text.and_then(|text| memory_info(&text)?.available);
-    let groups = Cgroups::of_this_process(proc);
-    let limit = groups.memory_bytes().map(|limit| {
-        let held = groups.memory_dirs().iter().filter_map(|dir| held(dir)).max();
-        (limit - held.unwrap_or(0)).max(0)
-    });
-    let free = [machine, limit].into_iter().flatten().min();
+    let groups = Cgroups::of_this_process(proc).memory_levels();
+    let free = groups.iter().filter_map(|dir| free_in_group(dir)).chain(machine).min();
     free.and_then(|bytes| u64::try_from(bytes).ok())
+}
+
+/// What is left of a control group's limit. Siblings below the same group count, which the group's own use holds.
+fn free_in_group(dir: &Path) -> Option<i64> {
+    let limit = number(dir, "memory.max").or_else(|| number(dir, "memory.limit_in_bytes"))?;
+    Some(limit.saturating_sub(held(dir).unwrap_or(0)).max(0))
 }
 
 /// What a control group holds less what the kernel can take back, its pages of files.
 fn held(dir: &Path) -> Option<i64> {
-    let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<i64>().ok();
-    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
+    let used = number(dir, "memory.current").or_else(|| number(dir, "memory.usage_in_bytes"))?;
     let text = fs::read_to_string(dir.join("memory.stat")).unwrap_or_default();
     // Under v1 only the totals hold groups below as well, as the usage does.
     let pages = |key: &str| flat_value(&text, &format!("total_{key}")).or_else(|| flat_value(&text, key)).unwrap_or(0);
     Some((used - pages("inactive_file") - pages("active_file")).max(0))
+}
+
+/// The number in a file; `None` for `max` as for no file.
+fn number(dir: &Path, name: &str) -> Option<i64> {
+    fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -217,5 +233,60 @@ mod tests {
         fs::write(dir.path().join("memory.stat"), "anon 500\ninactive_file 200\nactive_file 100\nslab 9\n").unwrap();
         assert_eq!(held(dir.path()), Some(700));
         assert!(free_in_host(Path::new("/proc")).unwrap() > 0);
+    }
+
+    /// A control group's folder with its files.
+    fn group(dir: &Path, files: &[(&str, &str)]) {
+        fs::create_dir_all(dir).unwrap();
+        for (name, text) in files {
+            fs::write(dir.join(name), text).unwrap();
+        }
+    }
+
+    /// What is free of a machine of 1 000 000 bytes for a process in `/slice/leaf` of a hierarchy.
+    fn free_below(hierarchy: &Path, cgroup: &str, kind: &str) -> Option<u64> {
+        let proc = tempfile::tempdir().unwrap();
+        let mount = format!("30 23 0:26 / {} rw - {kind}\n", hierarchy.display());
+        fs::write(proc.path().join("meminfo"), "MemTotal: 2000 kB\nMemFree: 1 kB\nMemAvailable: 1000 kB\n").unwrap();
+        group(&proc.path().join("self"), &[("cgroup", cgroup), ("mountinfo", &mount)]);
+        free_in_host(proc.path())
+    }
+
+    #[test]
+    fn what_is_free_in_nested_groups_is_the_least_of_each_ones_limit_less_its_own_use() {
+        let unified = tempfile::tempdir().unwrap();
+        let (slice, leaf) = (unified.path().join("slice"), unified.path().join("slice/leaf"));
+        let free = || free_below(unified.path(), "0::/slice/leaf\n", "cgroup2 cgroup2 rw");
+        // The leaf's limit is the smaller one, but its siblings hold most of the slice.
+        group(
+            &slice,
+            &[("memory.max", "10000\n"), ("memory.current", "9500\n"), ("memory.stat", "inactive_file 100\n")],
+        );
+        group(&leaf, &[("memory.max", "5000\n"), ("memory.current", "1000\n")]);
+        assert_eq!(free(), Some(600));
+        group(&slice, &[("memory.max", "max\n")]);
+        assert_eq!(free(), Some(4000));
+        // A smaller limit above is not lessened by what a leaf holds alone, and more than a limit leaves nothing.
+        group(&leaf, &[("memory.max", "max\n")]);
+        assert_eq!(free(), Some(1_024_000));
+        group(&slice, &[("memory.max", "9000\n")]);
+        assert_eq!(free(), Some(0));
+    }
+
+    #[test]
+    fn nested_groups_of_version_one_are_reckoned_the_same_way() {
+        let memory = tempfile::tempdir().unwrap();
+        let (slice, leaf) = (memory.path().join("slice"), memory.path().join("slice/leaf"));
+        let stat = "inactive_file 7\nactive_file 7\ntotal_inactive_file 200\ntotal_active_file 100\n";
+        group(memory.path(), &[("memory.limit_in_bytes", "9223372036854771712\n"), ("memory.usage_in_bytes", "99\n")]);
+        group(
+            &slice,
+            &[("memory.limit_in_bytes", "10000\n"), ("memory.usage_in_bytes", "9500\n"), ("memory.stat", stat)],
+        );
+        group(&leaf, &[("memory.limit_in_bytes", "5000\n"), ("memory.usage_in_bytes", "1000\n")]);
+        let free = || free_below(memory.path(), "4:memory:/slice/leaf\n", "cgroup cgroup rw,memory");
+        assert_eq!(free(), Some(800));
+        group(&leaf, &[("memory.usage_in_bytes", "4500\n")]);
+        assert_eq!(free(), Some(500));
     }
 }

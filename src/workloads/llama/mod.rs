@@ -52,13 +52,12 @@ struct Setup {
     size: Size,
     config: Config,
     length: usize,
-    sequences: Sequences,
     plan: Plan,
 }
 
 impl Setup {
     /// # Errors
-    /// The text cannot be used, or a step would need more than there is of it.
+    /// A step would have more sequences than can be counted.
     fn new(options: &LlamaOptions) -> Result<Self> {
         let quick = options.training.quick;
         let size = options.model.unwrap_or(if quick { Size::Tiny } else { Size::SevenBillion });
@@ -67,16 +66,6 @@ impl Setup {
         let batch_size = options.training.batch_size.unwrap_or(if size == Size::Tiny { 4 } else { 1 });
         let accumulate = options.training.accumulate.unwrap_or((STEP / batch_size).max(1));
         let steps = if quick { QUICK_STEPS } else { STEPS };
-        let sequences = match &options.text {
-            Some(path) => read(path, options.tokenizer.as_deref(), &config, length)?,
-            None => {
-                // As many as the steps would take if none was to come twice.
-                let count = (u64::from(batch_size) * u64::from(accumulate)).saturating_mul(steps);
-                let count = u32::try_from(count)
-                    .context("a step has too many sequences; give a smaller --batch-size or --accumulate")?;
-                Sequences::drawn(config.vocabulary, length, count, options.training.seed)?
-            }
-        };
         // A text may be long: the number of steps ends the training, unless something else is asked for.
         let ends = options.training.steps.is_some() || options.training.epochs.is_some();
         let training = TrainingOptions {
@@ -84,8 +73,30 @@ impl Setup {
             ..options.training.clone()
         };
         let defaults = Defaults { batch_size, epochs: 1, workers: 0, accumulate };
-        let plan = Plan::new(&training, defaults, sequences.count())?;
-        Ok(Self { size, config, length, sequences, plan })
+        // How many samples there are is known when a text has been read.
+        let plan = Plan::new(&training, defaults, u32::MAX)?;
+        Ok(Self { size, config, length, plan })
+    }
+
+    /// What is trained on.
+    ///
+    /// # Errors
+    /// The text cannot be used, or a step would need more than there is of it.
+    fn sequences(&self, options: &LlamaOptions) -> Result<Sequences> {
+        let Self { config, length, plan, .. } = self;
+        let sequences = match &options.text {
+            Some(path) => read(path, options.tokenizer.as_deref(), config, *length)?,
+            None => {
+                // As many as the steps would take if none was to come twice.
+                let steps = if options.training.quick { QUICK_STEPS } else { STEPS };
+                let count = (u64::from(plan.batch_size) * u64::from(plan.accumulate)).saturating_mul(steps);
+                let count = u32::try_from(count)
+                    .context("a step has too many sequences; give a smaller --batch-size or --accumulate")?;
+                Sequences::drawn(config.vocabulary, *length, count, plan.seed)?
+            }
+        };
+        plan.refuse_too_large(sequences.count())?;
+        Ok(sequences)
     }
 }
 
@@ -95,16 +106,20 @@ impl Setup {
 /// The device, the text or the weights cannot be used, a step would be larger than the data, there is not enough
 /// memory, `SHICE_STEPS` cannot be written, or libtorch failed.
 pub(crate) fn run(options: &LlamaOptions, steps: &Steps) -> Result<()> {
-    let Setup { size, config, length, sequences, plan } = Setup::new(options)?;
+    let setup = Setup::new(options)?;
+    let Setup { size, config, length, plan } = setup;
 
     steps.phase("setup")?;
     let device = plan.start(&options.training)?;
     let kind = kind(plan.precision, device);
     let offload = options.offload.unwrap_or(device.is_cuda());
     let places = u64::from(plan.batch_size) * length as u64;
-    // Files first: their errors are told at once.
+    // Files first: their errors are told at once. A text is last: it may take a while.
     let folder = options.weights.as_deref().map(|path| weights::Folder::open(path, &config)).transpose()?;
-    let estimate = Training { config, kind, places, offload, device }.check()?;
+    let training = Training { config, kind, places, offload, device };
+    training.check(0)?;
+    let sequences = setup.sequences(options)?;
+    let estimate = training.check(sequences.held_bytes)?;
     tell(steps, &plan, device, kind, offload)?;
     steps.setting("offload", offload)?;
     tell_model(steps, size, length, options, &estimate)?;
@@ -208,9 +223,12 @@ mod tests {
     #[test]
     fn a_step_of_more_sequences_than_can_be_counted_is_refused() {
         let largest = u32::MAX.to_string();
-        let message =
-            Setup::new(&options(&["--batch-size", &largest, "--accumulate", &largest])).err().unwrap().to_string();
-        assert!(message.contains("--batch-size") && message.contains("--accumulate"), "{message}");
+        for accumulate in ["1", &largest] {
+            let options = options(&["--batch-size", &largest, "--accumulate", accumulate]);
+            let error = Setup::new(&options).and_then(|setup| setup.sequences(&options)).err().unwrap();
+            let message = error.to_string();
+            assert!(message.contains("step") && message.contains("--accumulate"), "{message}");
+        }
     }
 
     #[test]
@@ -220,7 +238,8 @@ mod tests {
             (&["--text", "novel.bin", "--tokenizer", "t.json"], "novel.bin holds tokens already"),
             (&["--text", "novel.txt", "--tokenizer", "/nowhere/t.json"], "/nowhere/t.json"),
         ] {
-            let message = Setup::new(&options(words)).err().unwrap().to_string();
+            let options = options(words);
+            let message = Setup::new(&options).unwrap().sequences(&options).err().unwrap().to_string();
             assert!(message.contains(told), "{message}");
         }
     }

@@ -1,5 +1,6 @@
 //! What the model learns from: a file of tokens or of text, or tokens drawn at random.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,14 +10,16 @@ use tch::Tensor;
 
 use crate::data::random::Random;
 use crate::data::{Batch, Source};
-use crate::llama::mapped;
 use crate::llama::tokenizer::Tokenizer;
+use crate::llama::{mapped, memory};
 
 /// Sequences of one length.
 pub(crate) struct Sequences {
     tokens: Tokens,
     length: usize,
     count: u32,
+    /// Bytes of main memory that the tokens take, without a file's that the kernel can take back.
+    pub(crate) held_bytes: u64,
 }
 
 #[derive(Clone)]
@@ -29,11 +32,18 @@ enum Tokens {
 
 /// Bytes of a token in a file.
 const WIDTH: usize = 2;
+/// Bytes of a text that are read at a time.
+const PIECE: u64 = 1 << 16;
 
 impl Sequences {
     /// `count` sequences drawn at random.
     pub(crate) fn drawn(vocabulary: i64, length: usize, count: u32, seed: u32) -> Result<Self> {
-        Ok(Self { tokens: Tokens::Drawn { vocabulary: u32::try_from(vocabulary)?, seed }, length, count })
+        Ok(Self {
+            tokens: Tokens::Drawn { vocabulary: u32::try_from(vocabulary)?, seed },
+            length,
+            count,
+            held_bytes: 0,
+        })
     }
 
     /// A file of tokens: unsigned numbers of two bytes, the lower one first.
@@ -52,18 +62,18 @@ impl Sequences {
             .with_context(|| format!("cannot train on {}", path.display()))
     }
 
-    /// A file of text in UTF-8, by a `tokenizer.json`.
+    /// A file of text in UTF-8, by a `tokenizer.json`. Of the text only its tokens are kept.
     ///
     /// # Errors
-    /// Either cannot be read, the tokenizer is not for this vocabulary, or the text is shorter than a sequence.
+    /// Either cannot be read, the tokenizer is not for this vocabulary, the text is shorter than a sequence, or its tokens
+    /// are more than memory can hold.
     pub(crate) fn of_text_file(path: &Path, tokenizer: &Path, vocabulary: i64, length: usize) -> Result<Self> {
         let tokenizer = Tokenizer::open(tokenizer, vocabulary)?;
-        let text = files::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let text = std::str::from_utf8(&text).with_context(|| format!("{} is no text in UTF-8", path.display()))?;
-        let tokens: Vec<u16> = tokenizer.encode(text).into_iter().map(u16::try_from).collect::<Result<_, _>>()?;
-        let bytes: Vec<u8> = tokens.into_iter().flat_map(u16::to_le_bytes).collect();
-        Self::of_tokens(Arc::new(bytes), vocabulary, length)
-            .with_context(|| format!("cannot train on {}", path.display()))
+        let tokens = encode(path, &tokenizer)?;
+        let held_bytes = tokens.len() as u64;
+        let sequences = Self::of_tokens(Arc::new(tokens), vocabulary, length);
+        let sequences = sequences.with_context(|| format!("cannot train on {}", path.display()))?;
+        Ok(Self { held_bytes, ..sequences })
     }
 
     fn of_tokens(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>, vocabulary: i64, length: usize) -> Result<Self> {
@@ -82,7 +92,7 @@ impl Sequences {
         );
         // As many as a number of samples can say.
         let sequences = u32::try_from(sequences).unwrap_or(u32::MAX);
-        Ok(Self { tokens: Tokens::Read(bytes), length, count: sequences })
+        Ok(Self { tokens: Tokens::Read(bytes), length, count: sequences, held_bytes: 0 })
     }
 
     /// A sequence and the token after it.
@@ -120,6 +130,46 @@ impl Source for Sequences {
         };
         Ok(Batch { inputs: part(0)?, targets: part(1)?, samples: u32::try_from(chosen.len())? })
     }
+}
+
+/// The tokens of a file of text, which is read piece by piece.
+fn encode(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u8>> {
+    let told = || format!("cannot read {}", path.display());
+    let mut file = files::open(path).with_context(told)?;
+    let (mut encoder, mut piece, mut tokens) = (tokenizer.encoder(), Vec::new(), Vec::new());
+    loop {
+        let read = file.by_ref().take(PIECE).read_to_end(&mut piece).with_context(told)?;
+        let whole = match std::str::from_utf8(&piece) {
+            Ok(text) => text.len(),
+            // The rest of a character is in the next piece.
+            Err(error) if read > 0 && error.error_len().is_none() => error.valid_up_to(),
+            Err(error) => return Err(error).with_context(|| format!("{} is no text in UTF-8", path.display())),
+        };
+        let text = std::str::from_utf8(&piece[..whole])?;
+        let more = encoder.push(text).with_context(|| format!("cannot train on {}", path.display()))?;
+        keep(&mut tokens, &more)?;
+        piece.drain(..whole);
+        if read == 0 {
+            break;
+        }
+    }
+    keep(&mut tokens, &encoder.finish().with_context(|| format!("cannot train on {}", path.display()))?)?;
+    tokens.shrink_to_fit();
+    Ok(tokens)
+}
+
+/// Appends tokens where there is memory for them.
+fn keep(bytes: &mut Vec<u8>, tokens: &[u32]) -> Result<()> {
+    let more = tokens.len() * WIDTH;
+    if bytes.capacity() - bytes.len() < more {
+        // Growing takes twice as much, beside what is there until that is copied.
+        memory::check_tokens((2 * bytes.capacity()).max(bytes.len() + more) as u64)?;
+        bytes.try_reserve(more).context("cannot hold the text's tokens")?;
+    }
+    for token in tokens {
+        bytes.extend(u16::try_from(*token)?.to_le_bytes());
+    }
+    Ok(())
 }
 
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = i64> {
@@ -191,9 +241,30 @@ mod tests {
         let sequences = read(5).unwrap();
         assert_eq!(sequences.count(), 2);
         assert_eq!(batch(&sequences, &[1]), (vec![267, 261, 271, 259, 261], vec![261, 271, 259, 261, 271]));
+        assert_eq!(sequences.held_bytes, 24);
         let refusal = |length| format!("{:#}", read(length).err().unwrap());
         assert!(refusal(12).contains("text.txt") && refusal(12).contains("12 tokens are less than one sequence"));
-        std::fs::write(&text, [0xc3, 0x28]).unwrap();
-        assert!(refusal(1).contains("no text in UTF-8"));
+        for bytes in [&[0xc3, 0x28][..], &[b'a', 0xe4, 0xb8]] {
+            std::fs::write(&text, bytes).unwrap();
+            assert!(refusal(1).contains("no text in UTF-8"));
+        }
+    }
+
+    #[test]
+    fn a_text_of_many_pieces_is_cut_neither_within_a_character_nor_within_a_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, tokenizer) = (folder.path().join("text.txt"), folder.path().join("tokenizer.json"));
+        std::fs::write(&tokenizer, crate::llama::tokenizer::tests::small().to_string()).unwrap();
+        let tokenizer = Tokenizer::open(&tokenizer, 279).unwrap();
+        // Seven bytes at a time, so that pieces of 65 536 end everywhere.
+        let count = 40_000;
+        std::fs::write(&text, "中 the".repeat(count)).unwrap();
+        // "▁中", then one of "▁the" and "中" after the other; as for short texts.
+        let mut expected = vec![1, 278];
+        expected.extend([269, 266].repeat(count));
+        expected.pop();
+        let tokens: Vec<i64> = numbers(&encode(&text, &tokenizer).unwrap()).collect();
+        assert_eq!(tokens.len(), expected.len());
+        assert_eq!(tokens, expected);
     }
 }

@@ -59,7 +59,9 @@ impl Plan {
         Ok(plan)
     }
 
-    fn refuse_too_large(&self, samples: u32) -> Result<()> {
+    /// # Errors
+    /// A step would need more than the `samples` that there are.
+    pub(crate) fn refuse_too_large(&self, samples: u32) -> Result<()> {
         let Self { batch_size, accumulate, .. } = *self;
         if batch_size > samples {
             bail!(
