@@ -173,9 +173,36 @@ pub(crate) struct RenderArgs {
     #[arg(default_value = "traces")]
     pub(crate) traces: PathBuf,
 
-    /// Folder of the report.
+    /// Folder of the report; with `--format json`, `-` for standard output.
     #[arg(long, value_name = "FOLDER", default_value = "site")]
     pub(crate) out: PathBuf,
+
+    /// Instead of a site, write only each environment's report.json, for other programs (see docs/report-json.md).
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["single_file", "with_traces", "site_url", "open"])]
+    pub(crate) format: Option<RenderFormat>,
+
+    /// Write each report as one HTML file that stands alone and can be mailed, one a language.
+    #[arg(long, conflicts_with_all = ["with_traces", "site_url"])]
+    pub(crate) single_file: bool,
+
+    /// Copy the raw traces into the report. Without this, its pages lead to them where the folders of traces and report lie
+    /// side by side.
+    #[arg(long)]
+    pub(crate) with_traces: bool,
+
+    /// Address at which the report will be in the web, for links that have to be absolute there, such as the feed's.
+    #[arg(long, value_name = "URL", value_parser = site_url)]
+    pub(crate) site_url: Option<String>,
+
+    /// Open the report in the browser: that of BROWSER where it is set, else the desktop's.
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+/// What `render` can write instead of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RenderFormat {
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -215,6 +242,16 @@ fn minutes(text: &str) -> Result<Duration, String> {
     let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0);
     let time = minutes.and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok());
     time.ok_or_else(|| "write a number of minutes above 0, such as 30".to_owned())
+}
+
+/// The address of a folder in the web, with a slash at its end.
+fn site_url(text: &str) -> Result<String, String> {
+    let is_plain = text.chars().all(|sign| sign.is_ascii_graphic() && !"\"<>\\^`{|}?#".contains(sign));
+    let host = ["https://", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    if !is_plain || host.is_none_or(|host| host.is_empty() || host.starts_with('/')) {
+        return Err("write the address of a folder, such as https://example.org/reports/".to_owned());
+    }
+    Ok(format!("{}/", text.trim_end_matches('/')))
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -304,6 +341,23 @@ mod tests {
         assert!(parse(&[]).is_ok() && parse(&["--duration", "60s"]).is_ok() && parse(&["--", "docker"]).is_ok());
         assert!(parse(&["--duration", "60s", "--", "docker"]).is_err());
         assert!(Cli::try_parse_from(["shice", "record", "--env", "a", "--duration", "1s", "idle"]).is_err());
+    }
+
+    #[test]
+    fn the_address_of_a_site_is_that_of_a_folder() {
+        assert_eq!(site_url("https://example.org/a"), Ok("https://example.org/a/".to_owned()));
+        assert_eq!(site_url("http://localhost:8000/"), Ok("http://localhost:8000/".to_owned()));
+        for text in ["example.org", "https://", "https:///a", "javascript:x", "https://a.b/?x", "https://a.b/\"x"] {
+            assert!(site_url(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_stands_alone_has_no_traces_beside_it() {
+        let parse =
+            |more: &[&'static str]| Cli::try_parse_from(["shice", "render", "--single-file"].iter().chain(more));
+        assert!(parse(&["--open"]).is_ok());
+        assert!(parse(&["--with-traces"]).is_err() && parse(&["--site-url", "https://a.b"]).is_err());
     }
 
     #[test]

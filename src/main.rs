@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use shice::commands;
+use shice::commands::render;
 use shice::console::say;
 use shice::record::plan::{Existing, Request};
 use shice::record::probe::gpu::GpuChoice;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     };
     let (result, code_of_error): (Result<u8>, fn(&anyhow::Error) -> u8) = match command {
         Command::Record(args) => (commands::record::run((*args).into()), commands::record::exit_code),
-        Command::Render(args) => (commands::render::run(&args.traces, &args.out), |_| ERROR),
+        Command::Render(args) => (commands::render::run(&args.into()), |_| ERROR),
         Command::Check(args) => (commands::check::run(args.json, &languages(args.lang)), |_| ERROR),
         Command::List(args) => (commands::list::run(&args.traces), |_| ERROR),
         Command::Verify(args) => (commands::verify::run(&args.traces), |_| ERROR),
@@ -67,6 +68,17 @@ fn step_reading(steps: cli::Steps, pattern: Option<String>) -> StepReading {
         (cli::Steps::Off, _) => StepReading::Off,
         (cli::Steps::Auto, Some(pattern)) => StepReading::Pattern { pattern },
         (cli::Steps::Auto, None) => StepReading::Auto,
+    }
+}
+
+impl From<cli::RenderArgs> for render::Request {
+    fn from(args: cli::RenderArgs) -> Self {
+        let form = match (args.format, args.single_file) {
+            (Some(cli::RenderFormat::Json), _) => render::Form::Json,
+            (None, true) => render::Form::SingleFile,
+            (None, false) => render::Form::Site { with_traces: args.with_traces, address: args.site_url },
+        };
+        Self { traces: args.traces, out: args.out, form, open: args.open }
     }
 }
 

@@ -15,6 +15,38 @@ pub enum Unit {
     Celsius,
 }
 
+impl Unit {
+    /// Name in files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Unit::Second => "second",
+            Unit::Ratio => "ratio",
+            Unit::Bytes => "byte",
+            Unit::SamplesPerSecond => "sample_per_second",
+            Unit::StepsPerSecond => "step_per_second",
+            Unit::Count => "count",
+            Unit::Joule => "joule",
+            Unit::Watt => "watt",
+            Unit::Celsius => "celsius",
+        }
+    }
+
+    /// What ends the name of a column of this unit; of a count, nothing.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Unit::Second => "s",
+            Unit::Ratio => "ratio",
+            Unit::Bytes => "bytes",
+            Unit::SamplesPerSecond => "samples_per_s",
+            Unit::StepsPerSecond => "steps_per_s",
+            Unit::Count => "",
+            Unit::Joule => "j",
+            Unit::Watt => "w",
+            Unit::Celsius => "celsius",
+        }
+    }
+}
+
 macro_rules! metrics {
     ($( $(#[doc = $doc:literal])+ $name:ident = $key:literal, $unit:ident; )+) => {
         /// A figure that sums up one run.

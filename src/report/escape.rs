@@ -83,10 +83,10 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Control characters, and invisible ones that reorder what is around them.
-fn acts(c: char) -> bool {
+/// Control characters, invisible ones that reorder what is around them, and what XML may not hold.
+pub(crate) fn acts(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{061C}' | '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
+        || matches!(c, '\u{061C}' | '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::aggregate::summary::EnvironmentSummary;
 pub mod chart;
 pub mod checks;
 mod context;
+pub mod data;
 pub(crate) mod escape;
 mod findings;
 mod format;
@@ -41,6 +42,8 @@ pub struct Report {
     pub language: Language,
     /// As Markdown.
     pub title: String,
+    /// The sentence on top, as Markdown; absent where no run finished.
+    pub headline: Option<String>,
     pub markdown: String,
     /// In the order in which they appear.
     pub charts: Vec<Chart>,
@@ -61,6 +64,7 @@ pub fn write_environment(summary: &EnvironmentSummary, language: Language) -> Re
             language,
             markdown: template::render(&format!("{}/report.md", language.key()), &view)?,
             title: view.title,
+            headline: view.headline,
             charts,
             key_figures: view::key_figures(&context)?,
         })

@@ -6,13 +6,15 @@ use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 
-/// Name and source of every template. The suffix decides on escaping: HTML is escaped, Markdown is not (see
+/// Name and source of every template. The suffix decides on escaping: HTML and XML are escaped, Markdown is not (see
 /// [`escape`](super::escape)).
-const TEMPLATES: [(&str, &str); 4] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("zh/report.md", include_str!("../../templates/zh/report.md")),
     ("en/report.md", include_str!("../../templates/en/report.md")),
     ("page.html", include_str!("../../templates/page.html")),
     ("index.html", include_str!("../../templates/index.html")),
+    ("data.html", include_str!("../../templates/data.html")),
+    ("feed.xml", include_str!("../../templates/feed.xml")),
 ];
 
 /// Fills a template.

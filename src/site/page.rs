@@ -1,81 +1,100 @@
-//! The shell around a report's body, and the index.
+//! The shell around a report's body.
 
 use anyhow::Result;
 use serde::Serialize;
 
 use super::markdown::{self, Entry, Labels};
+use super::{DOCUMENT, RUNS, address, data_page};
+use crate::report::data::Data;
 use crate::report::language::Language;
 use crate::report::words::Words;
 use crate::report::{Report, template};
 
 /// Part of every page, so that a page is one file.
-const STYLE: &str = include_str!("../../templates/page.css");
+pub(super) const STYLE: &str = include_str!("../../templates/page.css");
 
 #[derive(Serialize)]
 struct Page<'a> {
     tag: &'static str,
     title: String,
+    description: String,
     style: &'static str,
-    alternates: Vec<Alternate>,
-    /// File of the Markdown.
-    markdown: String,
+    /// Absent on a page that stands alone.
+    links: Option<Links>,
+    downloads: Downloads,
     words: PageWords<'a>,
     head: String,
     contents: Vec<Entry>,
     body: String,
 }
 
+/// Other files of the site.
+#[derive(Serialize)]
+struct Links {
+    /// Address of the report's folder in the web, with a slash at its end; empty where it is not known.
+    address: String,
+    markdown: String,
+    /// The page that lists the raw traces.
+    raw: Option<String>,
+    alternates: Vec<Alternate>,
+}
+
+#[derive(Serialize)]
+struct Downloads {
+    runs: String,
+    runs_name: String,
+    document: String,
+    document_name: String,
+}
+
 #[derive(Serialize)]
 struct PageWords<'a> {
+    bar: &'a str,
     index: &'a str,
     markdown: &'a str,
+    runs: &'a str,
+    document: &'a str,
+    raw: &'a str,
     contents: &'a str,
 }
 
-/// The same report in some language, its own included.
+/// The same page in some language, its own included.
 #[derive(Serialize)]
-struct Alternate {
+pub(super) struct Alternate {
     tag: &'static str,
     file: String,
     name: String,
+    is_other: bool,
 }
 
-#[derive(Serialize)]
-struct Index {
-    style: &'static str,
-    languages: Vec<IndexLanguage>,
+/// Where a page stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
+    /// In a site, at this address.
+    Site { address: Option<&'a str>, has_raw: bool },
+    /// Anywhere, alone.
+    Alone,
 }
 
-#[derive(Serialize)]
-struct IndexLanguage {
-    tag: &'static str,
-    title: String,
-    lead: String,
-    empty: String,
-    reports: Vec<IndexReport>,
-}
-
-#[derive(Serialize)]
-struct IndexReport {
-    title: String,
-    href: String,
-    figures: Vec<(String, String)>,
-}
-
-/// The HTML page of a report; `siblings` are all reports of its environment.
-pub(super) fn page(report: &Report, siblings: &[&Report]) -> Result<String> {
+/// The HTML page of a report.
+pub(super) fn page(report: &Report, data: &Data, place: Place<'_>) -> Result<String> {
     let words = Words::of(report.language)?;
     let labels = Labels { permalink: words.get("page.permalink")?, table: words.get("page.table")? };
     let body = markdown::render(&report.markdown, &report.charts, labels);
     let page = Page {
         tag: report.language.tag(),
         title: markdown::plain(&report.title),
+        description: report.headline.as_deref().map(markdown::plain).unwrap_or_default(),
         style: STYLE,
-        alternates: siblings.iter().map(|sibling| alternate(sibling.language)).collect::<Result<_>>()?,
-        markdown: format!("{}.md", report.language.key()),
+        links: links(report, place)?,
+        downloads: downloads(data, place),
         words: PageWords {
+            bar: words.get("page.bar")?,
             index: words.get("page.index")?,
             markdown: words.get("page.markdown")?,
+            runs: words.get("page.runs")?,
+            document: words.get("page.document")?,
+            raw: words.get("page.raw")?,
             contents: words.get("page.contents")?,
         },
         head: body.head,
@@ -85,30 +104,35 @@ pub(super) fn page(report: &Report, siblings: &[&Report]) -> Result<String> {
     template::render("page.html", &page)
 }
 
-fn alternate(language: Language) -> Result<Alternate> {
-    let name = Words::of(language)?.get("page.language")?.to_owned();
-    Ok(Alternate { tag: language.tag(), file: format!("{}.html", language.key()), name })
+fn links(report: &Report, place: Place<'_>) -> Result<Option<Links>> {
+    let Place::Site { address, has_raw } = place else { return Ok(None) };
+    Ok(Some(Links {
+        address: address.map(|address| format!("{address}{}/", report.slug)).unwrap_or_default(),
+        markdown: format!("{}.md", report.language.key()),
+        raw: has_raw.then(|| data_page::name(report.language)),
+        alternates: alternates(report.language, "")?,
+    }))
 }
 
-/// The index of all environments, once in each language.
-pub(super) fn index(reports: &[Report]) -> Result<String> {
-    let languages =
-        Language::ALL.into_iter().map(|language| index_language(language, reports)).collect::<Result<_>>()?;
-    template::render("index.html", &Index { style: STYLE, languages })
+/// The data beside the page, or within it where nothing is beside it.
+fn downloads(data: &Data, place: Place<'_>) -> Downloads {
+    let name = |file: &str| format!("{}-{file}", data.slug);
+    let [runs, document] = match place {
+        Place::Site { .. } => [RUNS, DOCUMENT].map(str::to_owned),
+        Place::Alone => [address::data("text/csv", &data.runs), address::data("application/json", &data.document)],
+    };
+    Downloads { runs, runs_name: name(RUNS), document, document_name: name(DOCUMENT) }
 }
 
-fn index_language(language: Language, reports: &[Report]) -> Result<IndexLanguage> {
-    let words = Words::of(language)?;
-    let reports = reports.iter().filter(|report| report.language == language).map(|report| IndexReport {
-        title: markdown::plain(&report.title),
-        href: format!("{}/{}.html", report.slug, language.key()),
-        figures: report.key_figures.clone(),
-    });
-    Ok(IndexLanguage {
-        tag: language.tag(),
-        title: words.get("index.title")?.to_owned(),
-        lead: words.get("index.lead")?.to_owned(),
-        empty: words.get("index.empty")?.to_owned(),
-        reports: reports.collect(),
-    })
+/// A page in all languages, and in the one for readers of any other.
+pub(super) fn alternates(own: Language, prefix: &str) -> Result<Vec<Alternate>> {
+    let file = |language: Language| format!("{prefix}{}.html", language.key());
+    let of = |language: Language| -> Result<Alternate> {
+        let name = Words::of(language)?.get("page.language")?.to_owned();
+        Ok(Alternate { tag: language.tag(), file: file(language), name, is_other: language != own })
+    };
+    let mut alternates: Vec<Alternate> = Language::ALL.into_iter().map(of).collect::<Result<_>>()?;
+    let any = Alternate { tag: "x-default", file: file(Language::English), name: String::new(), is_other: false };
+    alternates.push(any);
+    Ok(alternates)
 }

@@ -4,15 +4,32 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::*;
+use crate::aggregate::summary::EnvironmentSummary;
 use crate::report::language::Language;
-use crate::report::{fixture, write_environment};
+use crate::report::{data, fixture, write_environment};
 
-fn reports() -> Vec<Report> {
-    let summaries = [fixture::with_gpu(), fixture::hostile()];
-    summaries
-        .iter()
-        .flat_map(|summary| Language::ALL.map(|language| write_environment(summary, language).unwrap()))
-        .collect()
+/// A site of two environments.
+fn environments() -> Vec<Environment> {
+    vec![environment(&fixture::with_gpu()), environment(&fixture::hostile())]
+}
+
+fn environment(summary: &EnvironmentSummary) -> Environment {
+    let reports = Language::ALL.map(|language| write_environment(summary, language).unwrap());
+    Environment { reports: reports.into(), data: data::of_environment(summary).unwrap(), raw: Some(raw(summary)) }
+}
+
+/// Raw traces that lie beside the site.
+fn raw(summary: &EnvironmentSummary) -> Raw {
+    let folder = tempfile::tempdir().unwrap();
+    let of_run = |case: &str, run: u32| format!("case={case}/run={run}/node=0/host.parquet").into();
+    let runs = summary.cases.iter().flat_map(|case| case.runs.iter().map(|run| of_run(&case.slug, run.run)));
+    let files: Vec<PathBuf> = std::iter::once("environment.json".into()).chain(runs).collect();
+    Raw::beside(&folder.path().join("site"), &folder.path().join("traces/environment=e"), &files).unwrap()
+}
+
+fn html(environment: &Environment, report: &Report) -> String {
+    let place = Place::Site { address: None, has_raw: true };
+    page::page(report, &environment.data, place).unwrap()
 }
 
 fn all_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -31,14 +48,18 @@ fn all_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn a_site_is_written_twice_to_the_same_bytes() {
     let out = tempfile::tempdir().unwrap();
-    let reports = reports();
-    write(out.path(), &reports).unwrap();
+    let environments = environments();
+    write(out.path(), &environments, None).unwrap();
     let first = all_files(out.path());
-    write(out.path(), &reports).unwrap();
+    write(out.path(), &environments, None).unwrap();
     assert_eq!(first, all_files(out.path()));
-    let slug = &reports[0].slug;
+    let slug = &environments[0].data.slug;
     for file in [
         "index.html",
+        "feed.xml",
+        &format!("{slug}/runs.csv"),
+        &format!("{slug}/report.json"),
+        &format!("{slug}/data.zh.html"),
         &format!("{slug}/zh.html"),
         &format!("{slug}/en.html"),
         &format!("{slug}/zh.md"),
@@ -51,8 +72,8 @@ fn a_site_is_written_twice_to_the_same_bytes() {
 #[test]
 fn every_picture_and_link_of_the_markdown_is_there() {
     let out = tempfile::tempdir().unwrap();
-    write(out.path(), &reports()).unwrap();
-    for report in reports() {
+    write(out.path(), &environments(), None).unwrap();
+    for report in environments().iter().flat_map(|environment| &environment.reports) {
         for target in report
             .markdown
             .split("](")
@@ -67,8 +88,10 @@ fn every_picture_and_link_of_the_markdown_is_there() {
 
 #[test]
 fn every_link_within_a_page_leads_somewhere() {
-    for report in reports() {
-        let html = page::page(&report, &[&report]).unwrap();
+    let environments = environments();
+    for (environment, report) in environments.iter().flat_map(|one| one.reports.iter().map(move |report| (one, report)))
+    {
+        let html = html(environment, report);
         for id in html.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
             // pulldown-cmark percent-encodes none of ours: ids of charts are ASCII, the others we write ourselves.
             assert_eq!(html.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
@@ -78,10 +101,12 @@ fn every_link_within_a_page_leads_somewhere() {
 
 #[test]
 fn hostile_names_are_inert_in_html() {
-    let summary = fixture::hostile();
-    for language in Language::ALL {
-        let report = write_environment(&summary, language).unwrap();
-        let html = page::page(&report, &[&report]).unwrap() + &page::index(std::slice::from_ref(&report)).unwrap();
+    let environment = environment(&fixture::hostile());
+    let raw = environment.raw.as_ref().unwrap();
+    let shared = index::index(std::slice::from_ref(&environment)).unwrap();
+    for report in &environment.reports {
+        let files = data_page::page(&environment, raw, report.language, None).unwrap();
+        let html = html(&environment, report) + &shared + &files;
         for harm in ["<script", "<img", "href=\"javascript", "\u{202E}"] {
             assert!(!html.contains(harm), "{harm}");
         }
@@ -90,8 +115,10 @@ fn hostile_names_are_inert_in_html() {
 
 #[test]
 fn a_page_asks_for_nothing_from_elsewhere() {
-    for report in reports() {
-        let html = page::page(&report, &[&report]).unwrap();
+    let environments = environments();
+    for (environment, report) in environments.iter().flat_map(|one| one.reports.iter().map(move |report| (one, report)))
+    {
+        let html = html(environment, report);
         for request in ["src=\"http", "href=\"http", "url(", "@import", "<script"] {
             assert!(!html.contains(request), "{request}");
         }
@@ -107,7 +134,8 @@ fn only_charts_that_are_no_longer_drawn_are_removed() {
     for name in ["old.en.png", "old.zh.png", "notes.txt"] {
         fs::write(charts.join(name), "x").unwrap();
     }
-    write(out.path(), &[report]).unwrap();
+    let data = data::of_environment(&fixture::cpu_only()).unwrap();
+    write(out.path(), &[Environment { reports: vec![report], data, raw: None }], None).unwrap();
     assert!(!charts.join("old.en.png").exists());
     assert!(charts.join("old.zh.png").exists() && charts.join("notes.txt").exists());
 }
@@ -115,20 +143,20 @@ fn only_charts_that_are_no_longer_drawn_are_removed() {
 #[test]
 fn an_output_that_is_a_file_is_named() {
     let out = tempfile::NamedTempFile::new().unwrap();
-    let error = format!("{:#}", write(out.path(), &reports()).unwrap_err());
+    let error = format!("{:#}", write(out.path(), &environments(), None).unwrap_err());
     assert!(error.contains(&out.path().display().to_string()), "{error}");
 }
 
 #[test]
 fn a_page_of_somebody_elses_is_not_replaced_and_nothing_is_written() {
-    let reports = reports();
-    for page in [INDEX.to_owned(), format!("{}/en.html", reports[0].slug)] {
+    let environments = environments();
+    for page in [INDEX.to_owned(), FEED.to_owned(), format!("{}/en.html", environments[0].data.slug)] {
         let out = tempfile::tempdir().unwrap();
         let path = out.path().join(&page);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, "<!DOCTYPE html><title>My homepage</title>").unwrap();
         let before = all_files(out.path());
-        let error = write(out.path(), &reports).unwrap_err().to_string();
+        let error = write(out.path(), &environments, None).unwrap_err().to_string();
         assert!(error.contains(&path.display().to_string()) && error.contains("another --out"), "{error}");
         assert_eq!(before, all_files(out.path()));
     }

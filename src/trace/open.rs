@@ -14,6 +14,7 @@ use super::table::Table;
 use super::tables::SHAPES;
 use super::{finish, parquet, sums};
 
+mod files;
 mod folder;
 
 pub use folder::{

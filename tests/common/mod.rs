@@ -59,6 +59,12 @@ impl Bench {
         assert!(status.success(), "{program} could not be copied");
     }
 
+    /// Copies a folder with all that is in it.
+    pub(crate) fn copy_folder(&self, folder: &Path, name: &str) {
+        let status = Command::new("cp").arg("-r").arg(folder).arg(self.path(name)).status().unwrap();
+        assert!(status.success(), "{} could not be copied", folder.display());
+    }
+
     /// Every file below a folder.
     pub(crate) fn files(&self, name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();

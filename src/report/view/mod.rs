@@ -34,7 +34,7 @@ use method::Method;
 pub(crate) struct ReportView {
     pub(crate) title: String,
     /// The sentence on top; absent where no run finished.
-    headline: Option<String>,
+    pub(crate) headline: Option<String>,
     section: Sections,
     name: String,
     components: Vec<Row>,
