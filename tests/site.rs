@@ -29,8 +29,8 @@ fn render(bench: &Bench, more: &[&str]) {
 
 /// The only environment's folder in the site.
 fn report(bench: &Bench) -> std::path::PathBuf {
-    let entries = fs::read_dir(bench.path("site")).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.is_dir()).next().unwrap()
+    let mut entries = fs::read_dir(bench.path("site")).unwrap().map(|entry| entry.unwrap().path());
+    entries.find(|path| path.is_dir()).unwrap()
 }
 
 fn read(path: &Path) -> String {

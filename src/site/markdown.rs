@@ -31,6 +31,7 @@ pub(super) struct Entry {
 pub(super) struct Labels<'a> {
     pub(super) permalink: &'a str,
     pub(super) table: &'a str,
+    pub(super) code: &'a str,
 }
 
 /// The dialect of our reports: tables, as GitHub has them.
@@ -92,14 +93,13 @@ impl Page<'_> {
                         .collect();
                     rewritten.extend(self.heading(*level, inner));
                 }
-                Event::Start(Tag::Table(_)) => {
-                    let label = escape::markup(self.labels.table);
-                    rewritten.push(Event::Html(
-                        format!("<div class=\"table\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\n").into(),
-                    ));
-                    rewritten.push(event.clone());
+                Event::Start(Tag::Table(_)) => rewritten.extend([scrolling("table", self.labels.table), event.clone()]),
+                Event::Start(Tag::CodeBlock(_)) => {
+                    rewritten.extend([scrolling("code", self.labels.code), event.clone()])
                 }
-                Event::End(TagEnd::Table) => rewritten.extend([event.clone(), Event::Html("</div>\n".into())]),
+                Event::End(TagEnd::Table | TagEnd::CodeBlock) => {
+                    rewritten.extend([event.clone(), Event::Html("</div>\n".into())]);
+                }
                 _ => rewritten.push(event.clone()),
             }
         }
@@ -138,6 +138,12 @@ fn inline_chart<'e>(chart: &Chart) -> Event<'e> {
     Event::InlineHtml(format!("<span class=\"chart\" id=\"{}\">{}</span>", chart.id, chart.inline()).into())
 }
 
+/// Begins a box of which all can be reached with the keyboard too, where it is wider than the page.
+fn scrolling<'e>(class: &str, label: &str) -> Event<'e> {
+    let label = escape::markup(label);
+    Event::Html(format!("<div class=\"{class}\" role=\"group\" aria-label=\"{label}\" tabindex=\"0\">\n").into())
+}
+
 /// The anchor that GitHub would give the heading: letters and digits of any script, hyphens for spaces.
 fn anchor(text: &str) -> String {
     let kept = text.to_lowercase().replace(' ', "-");
@@ -171,7 +177,7 @@ fn to_html(events: &[Event<'_>]) -> String {
 mod tests {
     use super::*;
 
-    const LABELS: Labels<'static> = Labels { permalink: "link", table: "table" };
+    const LABELS: Labels<'static> = Labels { permalink: "link", table: "table", code: "code" };
 
     #[test]
     fn raw_html_is_dropped() {
@@ -187,9 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn tables_scroll_in_a_box_of_their_own() {
+    fn tables_and_code_scroll_in_boxes_of_their_own() {
         let body = render("| a |\n| --- |\n| b |\n", &[], LABELS);
         assert!(body.head.starts_with("<div class=\"table\""), "{}", body.head);
+        let body = render("```sh\na\n```\n", &[], LABELS);
+        assert!(
+            body.head.starts_with("<div class=\"code\"") && body.head.ends_with("</pre>\n</div>\n"),
+            "{}",
+            body.head
+        );
     }
 
     #[test]

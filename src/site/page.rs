@@ -79,7 +79,11 @@ pub(super) enum Place<'a> {
 /// The HTML page of a report.
 pub(super) fn page(report: &Report, data: &Data, place: Place<'_>) -> Result<String> {
     let words = Words::of(report.language)?;
-    let labels = Labels { permalink: words.get("page.permalink")?, table: words.get("page.table")? };
+    let labels = Labels {
+        permalink: words.get("page.permalink")?,
+        table: words.get("page.table")?,
+        code: words.get("page.code")?,
+    };
     let body = markdown::render(&report.markdown, &report.charts, labels);
     let page = Page {
         tag: report.language.tag(),
