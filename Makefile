@@ -28,7 +28,7 @@ report: build $(if $(OTHER),torch) ## record a quick suite on this machine (NAME
 	rm -rf target/report && $(SHICE) render target/traces --out target/report && \
 	echo "The report is ready. Open file://$(CURDIR)/target/report/index.html" && exit $$recorded
 
-test: libtorch target/python ## run all tests
+test: libtorch target/python browser ## run all tests
 	PYTHON=$(PYTHON) cargo test $(BUILD) -- --include-ignored
 
 # The readers that the README shows, for the test that they read the traces.
@@ -36,6 +36,11 @@ target/python: tests/readers.txt | tools
 	@rm -rf target/python.new && PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip install --quiet --disable-pip-version-check \
 		--only-binary=:all: --target target/python.new --requirement tests/readers.txt
 	@rm -rf target/python && mv target/python.new target/python && touch target/python
+
+# A browser and a validator, for the tests that open pages; left out, with a word, where programs for them are missing.
+.PHONY: browser
+browser:
+	@tools/browser/prepare
 
 site: build ## render the committed traces into site/
 	$(SHICE) render traces --out site

@@ -19,11 +19,7 @@ fn the_lines_for_polars_and_duckdb_read_the_committed_traces_in_both_languages()
         let blocks = reading_blocks(&text);
         assert_eq!(blocks.len(), 2, "{readme}");
         for block in blocks {
-            let mut python = Command::new(std::env::var("PYTHON").unwrap_or("python3".to_owned()));
-            python.current_dir(root).env("PYTHONPATH", root.join("target/python")).args(["-c", block]);
-            let output = python.output().unwrap();
-            let printed = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{readme}: {}", String::from_utf8_lossy(&output.stderr));
+            let printed = printed(block);
             for folder in std::fs::read_dir(root.join("traces")).unwrap() {
                 let name = folder.unwrap().file_name().into_string().unwrap();
                 let Some(slug) = name.strip_prefix("environment=") else { continue };
@@ -31,6 +27,38 @@ fn the_lines_for_polars_and_duckdb_read_the_committed_traces_in_both_languages()
             }
         }
     }
+}
+
+/// What a block of Python prints where the committed traces lie.
+fn printed(block: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut python = Command::new(std::env::var("PYTHON").unwrap_or("python3".to_owned()));
+    python.current_dir(root).env("PYTHONPATH", root.join("target/python")).args(["-c", block]);
+    let output = python.output().unwrap();
+    assert!(output.status.success(), "{block}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+#[ignore = "needs Python's polars and duckdb in target/python: run `make test`"]
+fn the_lines_of_the_committed_reports_compute_the_figure_that_they_name() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("site");
+    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let mut computed = 0;
+    for (folder, (name, unit)) in
+        folders.flat_map(|folder| [("en.md", " bytes"), ("zh.md", " 字节")].map(|file| (folder.clone(), file)))
+    {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        for block in reading_blocks(&text) {
+            let before = &text[..text.find(block).unwrap()];
+            let (sentence, _) = before.rsplit_once(unit).unwrap();
+            let figure = sentence.rsplit(' ').next().unwrap().replace(',', "");
+            let printed = printed(block);
+            assert!(printed.contains(&figure), "{name}: {figure} is not in\n{printed}");
+            computed += 1;
+        }
+    }
+    assert!(computed >= 2, "{computed}");
 }
 
 #[test]

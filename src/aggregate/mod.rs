@@ -168,6 +168,7 @@ fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
     let record = &run.record;
     RunSummary {
         run: record.run,
+        shice_version: record.shice_version.clone(),
         outcome: record.outcome,
         started_unix_ns: record.started_unix_ns,
         interval_ns: record.interval_ns,

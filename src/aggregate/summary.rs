@@ -131,6 +131,8 @@ impl ForeignProgram {
 #[derive(Clone, Debug)]
 pub struct RunSummary {
     pub run: u32,
+    /// Version of the program that recorded it.
+    pub shice_version: String,
     pub outcome: Outcome,
     pub started_unix_ns: i64,
     pub interval_ns: i64,

@@ -275,6 +275,7 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
 fn run(run: u32, outcome: Outcome) -> RunSummary {
     let spent = 48.62 + 0.2 * f64::from(run);
     RunSummary {
+        shice_version: "0.1.0".to_owned(),
         run,
         outcome,
         started_unix_ns: 1_764_600_000_000_000_000 + i64::from(run) * 60_000_000_000,

@@ -10,7 +10,7 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::aggregate::summary::EnvironmentSummary;
+use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
 
 pub mod chart;
 pub mod checks;
@@ -45,6 +45,8 @@ pub struct Report {
     /// The sentence on top, as Markdown; absent where no run finished.
     pub headline: Option<String>,
     pub markdown: String,
+    /// Slugs and names of its cases, as plain text.
+    pub cases: Vec<(String, String)>,
     /// In the order in which they appear.
     pub charts: Vec<Chart>,
     /// Labels and values for an index of environments, as plain text.
@@ -65,9 +67,14 @@ pub fn write_environment(summary: &EnvironmentSummary, language: Language) -> Re
             markdown: template::render(&format!("{}/report.md", language.key()), &view)?,
             title: view.title,
             headline: view.headline,
+            cases: summary.cases.iter().map(|case| name(&context, case)).collect::<Result<_>>()?,
             charts,
             key_figures: view::key_figures(&context)?,
         })
     };
     report().with_context(|| format!("cannot write the report of the environment {:?}", summary.name))
+}
+
+fn name(context: &Context<'_>, case: &CaseSummary) -> Result<(String, String)> {
+    Ok((case.slug.clone(), escape::line(&context.case_title(case)?)))
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::page::{self, Alternate, STYLE};
 use super::{Environment, Raw, address};
 use crate::report::language::Language;
-use crate::report::template;
 use crate::report::words::Words;
+use crate::report::{Report, template};
 
 /// How the names of these pages begin.
 const PREFIX: &str = "data.";
@@ -51,8 +51,8 @@ pub(super) fn name(language: Language) -> String {
     format!("{PREFIX}{}.html", language.key())
 }
 
-/// The page in a language.
-pub(super) fn page(environment: &Environment, raw: &Raw, language: Language, base: Option<&str>) -> Result<String> {
+/// The page in a report's language.
+pub(super) fn page(environment: &Environment, raw: &Raw, report: &Report, base: Option<&str>) -> Result<String> {
     #[derive(Serialize)]
     struct Title<'a> {
         name: &'a str,
@@ -70,8 +70,9 @@ pub(super) fn page(environment: &Environment, raw: &Raw, language: Language, bas
         ("run", "data.run"),
         ("files", "data.files"),
     ];
-    let (words, data) = (Words::of(language)?, &environment.data);
-    let cases = data.cases.iter().map(|(slug, name)| Case { slug, name, runs: runs(raw, slug) });
+    let (language, data) = (report.language, &environment.data);
+    let words = Words::of(language)?;
+    let cases = report.cases.iter().map(|(slug, name)| Case { slug, name, runs: runs(raw, slug) });
     let page = DataPage {
         tag: language.tag(),
         title: words.fill("data.title", &Title { name: &data.name })?,

@@ -32,6 +32,7 @@ pub(super) struct Labels<'a> {
     pub(super) permalink: &'a str,
     pub(super) table: &'a str,
     pub(super) code: &'a str,
+    pub(super) chart: &'a str,
 }
 
 /// The dialect of our reports: tables, as GitHub has them.
@@ -73,7 +74,8 @@ impl Page<'_> {
                 Event::Start(Tag::Image { dest_url, .. }) => {
                     // What lies between the tags is the alternative text; the SVG carries its own.
                     let _ = events.by_ref().find(|event| matches!(event, Event::End(TagEnd::Image)));
-                    rewritten.extend(self.charts.get(dest_url.as_ref()).map(|chart| inline_chart(chart)));
+                    rewritten
+                        .extend(self.charts.get(dest_url.as_ref()).map(|chart| inline_chart(chart, self.labels.chart)));
                 }
                 Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                     let chart = self.charts.get(dest_url.as_ref());
@@ -134,8 +136,11 @@ impl Page<'_> {
 }
 
 /// The chart as part of the page. A paragraph may hold it, which a `figure` may not be in.
-fn inline_chart<'e>(chart: &Chart) -> Event<'e> {
-    Event::InlineHtml(format!("<span class=\"chart\" id=\"{}\">{}</span>", chart.id, chart.inline()).into())
+fn inline_chart<'e>(chart: &Chart, label: &str) -> Event<'e> {
+    let (id, label, svg) = (&chart.id, escape::markup(label), chart.inline());
+    let span =
+        format!("<span class=\"chart\" id=\"{id}\" role=\"group\" aria-label=\"{label}\" tabindex=\"0\">{svg}</span>");
+    Event::InlineHtml(span.into())
 }
 
 /// Begins a box of which all can be reached with the keyboard too, where it is wider than the page.
@@ -177,7 +182,7 @@ fn to_html(events: &[Event<'_>]) -> String {
 mod tests {
     use super::*;
 
-    const LABELS: Labels<'static> = Labels { permalink: "link", table: "table", code: "code" };
+    const LABELS: Labels<'static> = Labels { permalink: "link", table: "table", code: "code", chart: "chart" };
 
     #[test]
     fn raw_html_is_dropped() {

@@ -133,7 +133,7 @@ fn write_environment(out: &Path, environment: &Environment, address: Option<&str
 fn write_data_page(folder: &Path, environment: &Environment, report: &Report, address: Option<&str>) -> Result<()> {
     let path = folder.join(data_page::name(report.language));
     match &environment.raw {
-        Some(raw) => files::write(&path, data_page::page(environment, raw, report.language, address)?.as_bytes()),
+        Some(raw) => files::write(&path, data_page::page(environment, raw, report, address)?.as_bytes()),
         None if path.is_file() => fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display())),
         None => Ok(()),
     }

@@ -83,6 +83,7 @@ pub(super) fn page(report: &Report, data: &Data, place: Place<'_>) -> Result<Str
         permalink: words.get("page.permalink")?,
         table: words.get("page.table")?,
         code: words.get("page.code")?,
+        chart: words.get("page.chart")?,
     };
     let body = markdown::render(&report.markdown, &report.charts, labels);
     let page = Page {

@@ -105,7 +105,7 @@ fn hostile_names_are_inert_in_html() {
     let raw = environment.raw.as_ref().unwrap();
     let shared = index::index(std::slice::from_ref(&environment)).unwrap();
     for report in &environment.reports {
-        let files = data_page::page(&environment, raw, report.language, None).unwrap();
+        let files = data_page::page(&environment, raw, report, None).unwrap();
         let html = html(&environment, report) + &shared + &files;
         for harm in ["<script", "<img", "href=\"javascript", "\u{202E}"] {
             assert!(!html.contains(harm), "{harm}");

@@ -26,8 +26,6 @@ pub struct Data {
     pub runs: String,
     /// The whole, as JSON.
     pub document: String,
-    /// Slugs and names of its cases, for pages.
-    pub cases: Vec<(String, String)>,
 }
 
 /// Writes down an environment for programs.
@@ -42,6 +40,5 @@ pub fn of_environment(summary: &EnvironmentSummary) -> Result<Data> {
         updated: rfc3339(started.max().unwrap_or_default()),
         runs: runs::table(summary),
         document: document([summary])?,
-        cases: summary.cases.iter().map(|case| (case.slug.clone(), escape::line(&case.name))).collect(),
     })
 }

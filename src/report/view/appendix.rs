@@ -3,15 +3,16 @@
 use anyhow::Result;
 use serde::Serialize;
 
+use super::foreign;
 use super::levels::Table;
-use super::{foreign, method};
+use super::reproduce::{self, Reproduce};
 use crate::aggregate::metric::{Metric, Unit};
 use crate::aggregate::summary::{CaseSummary, LeftOut, RunSummary};
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::findings::recorder_cores;
 use crate::report::format::{self, ABSENT, Scale};
-use crate::trace::run::{Coverage, CoverageState, Outcome, RecorderCost, StepReading};
+use crate::trace::run::{Coverage, CoverageState, Outcome, RecorderCost};
 
 const RUN_COLUMNS: [Metric; 9] = [
     Metric::Duration,
@@ -25,23 +26,13 @@ const RUN_COLUMNS: [Metric; 9] = [
     Metric::GpuMemoryPeak,
 ];
 
-/// How the commands of the shipped workloads begin.
-const SHIPPED_PROGRAM: &str = "shice-workloads";
-
-/// Begins what stands for the command of a run that only watched a container.
-const WATCHED: &str = "--container";
-
-/// What `shice record` takes where nothing is said.
-const DEFAULT_INTERVAL_NS: i64 = 100_000_000;
-
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Appendix {
     cases: Vec<CaseRuns>,
     left_out: Vec<LeftOutRow>,
     coverage: Vec<CoverageRow>,
     costs: Vec<Cost>,
-    /// Folder of the environment below the folder of traces.
-    folder: String,
+    reproduce: Reproduce,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -109,7 +100,7 @@ pub(super) fn build(context: &Context<'_>) -> Result<Appendix> {
         left_out: summary.left_out.iter().map(left_out).collect(),
         coverage: summary.coverage.iter().map(|entry| coverage(context, entry)).collect::<Result<_>>()?,
         costs: summary.cases.iter().map(|case| cost(context, case)).collect::<Result<_>>()?,
-        folder: escape::code_cell(&format!("environment={}", summary.slug)),
+        reproduce: reproduce::build(context)?,
     })
 }
 
@@ -124,8 +115,8 @@ fn case_runs(context: &Context<'_>, case: &CaseSummary) -> Result<CaseRuns> {
             .map(|run| note(context, case, run))
             .filter_map(Result::transpose)
             .collect::<Result<_>>()?,
-        reproduce: escape::block(&reproduce(&context.summary.name, case), "sh"),
-        command: escape::block(&command(case), "sh"),
+        reproduce: escape::block(&reproduce::line(&context.summary.name, case), "sh"),
+        command: escape::block(&reproduce::command(case), "sh"),
     })
 }
 
@@ -237,46 +228,4 @@ fn cost(context: &Context<'_>, case: &CaseSummary) -> Result<Cost> {
         journal: total(|cost| cost.journal_bytes).map_or_else(absent, bytes),
         tables: case.runs.iter().map(|run| run.tables_bytes).sum::<Option<u64>>().map_or_else(absent, bytes),
     })
-}
-
-/// The command that was run, after the variables that were set for it.
-fn command(case: &CaseSummary) -> String {
-    let variables = case.set_variables.iter().map(|(name, value)| format!("{name}={} ", escape::shell(value)));
-    variables.chain([method::command(&case.command)]).collect()
-}
-
-/// The `shice record` line that records the case again.
-fn reproduce(environment: &str, case: &CaseSummary) -> String {
-    let mut words = vec!["shice".to_owned(), "record".to_owned(), format!("--env={environment}")];
-    for (key, value) in &case.settings {
-        match key.as_str() {
-            "device" => words.extend(["--device".to_owned(), value.clone()]),
-            "quick" => words.push("--quick".to_owned()),
-            _ => words.extend(["--set".to_owned(), format!("{key}={value}")]),
-        }
-    }
-    if case.container.is_none() {
-        words.extend(["--repeats".to_owned(), case.runs.len().to_string()]);
-    }
-    if let Some(run) = case.runs.first().filter(|run| run.interval_ns != DEFAULT_INTERVAL_NS) {
-        words.extend(["--interval".to_owned(), format!("{}ms", format::plain(run.interval_ns as f64 / 1e6))]);
-    }
-    match &case.step_reading {
-        Some(StepReading::Off) => words.extend(["--steps", "off"].map(str::to_owned)),
-        Some(StepReading::Pattern { pattern }) => words.extend(["--step-pattern".to_owned(), pattern.clone()]),
-        Some(StepReading::Auto) | None => {}
-    }
-    if case.command.first().is_some_and(|program| program == SHIPPED_PROGRAM) {
-        words.push(case.workload.clone());
-    } else {
-        words.extend(["--workload".to_owned(), case.workload.clone()]);
-        // A container that was only watched has its options for a command.
-        let is_watched = case.command.first().is_some_and(|word| word == WATCHED);
-        if let Some(container) = case.container.clone().filter(|_| !is_watched) {
-            words.extend([WATCHED.to_owned(), container]);
-        }
-        words.extend((!is_watched).then(|| "--".to_owned()));
-        words.extend(case.command.iter().cloned());
-    }
-    method::command(&words)
 }

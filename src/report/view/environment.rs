@@ -174,7 +174,7 @@ fn row(context: &Context<'_>, part: Part) -> Result<Option<Row>> {
     }
 }
 
-fn hardware(context: &Context<'_>, key: &str) -> Result<Option<Row>> {
+pub(super) fn hardware(context: &Context<'_>, key: &str) -> Result<Option<Row>> {
     let Some(value) = context.summary.fingerprint.get(key) else { return Ok(None) };
     Ok(Some(Row { label: label(context, key), value: context.component(key, value)? }))
 }
@@ -207,7 +207,7 @@ fn processor(context: &Context<'_>) -> Result<Option<Row>> {
     Ok(Some(Row { label: label(context, "cpu_model"), value }))
 }
 
-fn software(context: &Context<'_>, key: &str) -> Result<Option<Row>> {
+pub(super) fn software(context: &Context<'_>, key: &str) -> Result<Option<Row>> {
     let Some(versions) = context.summary.loaded.software.get(key) else { return Ok(None) };
     let versions: Vec<String> = versions.iter().map(|version| escape::text(version)).collect();
     let value = if versions.is_empty() {

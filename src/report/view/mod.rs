@@ -19,6 +19,7 @@ mod groups;
 mod headline;
 mod levels;
 mod method;
+mod reproduce;
 
 use appendix::Appendix;
 use case::CaseView;
