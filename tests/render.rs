@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Bench, tells_in_one_line, text, wait_until};
-use pulldown_cmark::{Event, Options, Parser};
+use pulldown_cmark::{Event, Options, Parser, Tag};
 
 /// Every file below a folder with its bytes.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -135,6 +135,36 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
         }
     }
     assert!(markdown >= 2, "{markdown} files of Markdown");
+}
+
+#[test]
+fn the_markdown_of_the_committed_report_has_no_raw_html_and_leads_to_what_there_is() {
+    let site = Path::new(env!("CARGO_MANIFEST_DIR")).join("site");
+    let files = contents(&site);
+    let mut pictures = 0;
+    for (name, bytes) in files.iter().filter(|(name, _)| name.ends_with(".md")) {
+        let page = text(bytes);
+        for event in
+            Parser::new_ext(&page, Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_FOOTNOTES)
+        {
+            match event {
+                Event::Html(html) | Event::InlineHtml(html) => panic!("{name} has the raw HTML {html}"),
+                Event::TaskListMarker(_) | Event::FootnoteReference(_) => {
+                    panic!("{name} has marks of GitHub's by accident")
+                }
+                Event::Start(Tag::Image { dest_url, .. }) => {
+                    assert!(dest_url.ends_with(".png") && !dest_url.contains(':'), "{name}: {dest_url}");
+                    assert!(site.join(name).with_file_name(dest_url.as_ref()).is_file(), "{name}: {dest_url}");
+                    pictures += 1;
+                }
+                Event::Start(Tag::Link { dest_url, .. }) => {
+                    assert!(site.join(name).with_file_name(dest_url.as_ref()).exists(), "{name}: {dest_url}");
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(pictures >= 2, "{pictures}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::aggregate::summary::EnvironmentSummary;
 use crate::console;
 use crate::files;
 use crate::report::language::Language;
-use crate::report::{self, data};
+use crate::report::{self, Beside, data};
 use crate::site::{self, Raw};
 use crate::trace::open::and_others;
 use crate::trace::{Environment, Trace};
@@ -116,16 +116,25 @@ fn summarise(environment: &Environment, lines: &mut Vec<String>) -> Result<Envir
     Ok(summary)
 }
 
-/// A report in each language, and the data.
+/// A report in each language with links to what lies beside it, and the data.
 fn of_environment(summary: &EnvironmentSummary, raw: Option<Raw>) -> Result<site::Environment> {
-    let reports = Language::ALL.iter().map(|language| report::write_environment(summary, *language));
+    let raw_address = raw.as_ref().map(|raw| raw.address().to_owned());
+    let beside = Beside { runs: site::RUNS, document: site::DOCUMENT, raw: raw_address };
+    let reports = Language::ALL.iter().map(|language| report::write_with_links(summary, *language, &beside));
     Ok(site::Environment { reports: reports.collect::<Result<_>>()?, data: data::of_environment(summary)?, raw })
 }
 
 /// Pages that stand alone; returns the one to show.
 fn write_alone(out: &Path, summaries: &[(&Environment, EnvironmentSummary)]) -> Result<PathBuf> {
-    let environments =
-        summaries.iter().map(|(_, summary)| of_environment(summary, None)).collect::<Result<Vec<_>>>()?;
+    let alone = |summary: &EnvironmentSummary| -> Result<site::Environment> {
+        let reports = Language::ALL.iter().map(|language| report::write_environment(summary, *language));
+        Ok(site::Environment {
+            reports: reports.collect::<Result<_>>()?,
+            data: data::of_environment(summary)?,
+            raw: None,
+        })
+    };
+    let environments = summaries.iter().map(|(_, summary)| alone(summary)).collect::<Result<Vec<_>>>()?;
     let pages = site::write_alone(out, &environments)?;
     let own = Language::ALL.iter().position(|language| *language == check::language_of_locale());
     own.and_then(|at| pages.get(at)).cloned().context("there is nothing to show")

@@ -4,6 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::Beside;
 use super::words::Words;
 use super::{escape, format};
 use crate::aggregate::metric::Metric;
@@ -14,6 +15,8 @@ use crate::aggregate::summary::{CaseSummary, CommonLimits, EnvironmentSummary, M
 pub(crate) struct Context<'a> {
     pub(crate) summary: &'a EnvironmentSummary,
     pub(crate) words: Words,
+    /// What it may lead to.
+    pub(crate) beside: Option<&'a Beside>,
 }
 
 /// The wholes that labels name.

@@ -9,6 +9,7 @@
 //! report, byte for byte. All prose stands in `templates/zh` and `templates/en`, in pairs.
 
 use anyhow::{Context as _, Result};
+use serde::Serialize;
 
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
 
@@ -34,6 +35,17 @@ use context::Context;
 use language::Language;
 use words::Words;
 
+/// What lies beside a report in its site.
+#[derive(Clone, Debug, Serialize)]
+pub struct Beside {
+    /// Name of the table of runs.
+    pub runs: &'static str,
+    /// Name of the report for programs.
+    pub document: &'static str,
+    /// Address of the environment's folder of raw traces; none where nothing leads there.
+    pub raw: Option<String>,
+}
+
 /// A report of one environment in one language.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -53,12 +65,24 @@ pub struct Report {
     pub key_figures: Vec<(String, String)>,
 }
 
-/// Writes the report of an environment.
+/// Writes the report of an environment that stands alone: it leads to no file but its charts.
 ///
 /// # Errors
 /// A template or catalogue is faulty, or a chart cannot be drawn; what and where is named.
 pub fn write_environment(summary: &EnvironmentSummary, language: Language) -> Result<Report> {
-    let context = Context { summary, words: Words::of(language)? };
+    write(summary, language, None)
+}
+
+/// Writes the report of an environment with links to what lies beside it in a site.
+///
+/// # Errors
+/// As [`write_environment`].
+pub fn write_with_links(summary: &EnvironmentSummary, language: Language, beside: &Beside) -> Result<Report> {
+    write(summary, language, Some(beside))
+}
+
+fn write(summary: &EnvironmentSummary, language: Language, beside: Option<&Beside>) -> Result<Report> {
+    let context = Context { summary, words: Words::of(language)?, beside };
     let report = || -> Result<Report> {
         let (view, charts) = view::build(&context)?;
         Ok(Report {

@@ -46,10 +46,12 @@ pub(super) fn plain(markdown: &str) -> String {
 }
 
 /// Renders a report. Raw HTML is dropped: templates have none, so whatever is there came from a user.
-pub(super) fn render(markdown: &str, charts: &[Chart], labels: Labels<'_>) -> Body {
+///
+/// `moved` is an address that a page knows better: it, and what to lead to instead.
+pub(super) fn render(markdown: &str, charts: &[Chart], labels: Labels<'_>, moved: Option<(&str, &str)>) -> Body {
     let charts = charts.iter().map(|chart| (chart.path.as_str(), chart)).collect();
     let safe = Parser::new_ext(markdown, options()).filter(|event| !is_html(event));
-    let mut page = Page { charts, labels, ids: BTreeMap::new(), contents: Vec::new() };
+    let mut page = Page { charts, labels, moved, ids: BTreeMap::new(), contents: Vec::new() };
     let events = page.rewrite(&safe.collect::<Vec<_>>());
     let first_section =
         events.iter().position(|event| matches!(event, Event::Start(Tag::Heading { level: HeadingLevel::H2, .. })));
@@ -60,6 +62,7 @@ pub(super) fn render(markdown: &str, charts: &[Chart], labels: Labels<'_>) -> Bo
 struct Page<'a> {
     charts: BTreeMap<&'a str, &'a Chart>,
     labels: Labels<'a>,
+    moved: Option<(&'a str, &'a str)>,
     /// How often an id was given out, so that each stays unique.
     ids: BTreeMap<String, usize>,
     contents: Vec<Entry>,
@@ -78,8 +81,7 @@ impl Page<'_> {
                         .extend(self.charts.get(dest_url.as_ref()).map(|chart| inline_chart(chart, self.labels.chart)));
                 }
                 Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
-                    let chart = self.charts.get(dest_url.as_ref());
-                    let dest_url = chart.map_or_else(|| dest_url.clone(), |chart| format!("#{}", chart.id).into());
+                    let dest_url = self.destination(dest_url);
                     rewritten.push(Event::Start(Tag::Link {
                         link_type: *link_type,
                         dest_url,
@@ -106,6 +108,15 @@ impl Page<'_> {
             }
         }
         rewritten
+    }
+
+    /// Where a link leads in the page: to the chart itself, not its picture.
+    fn destination<'e>(&self, address: &CowStr<'e>) -> CowStr<'e> {
+        match (self.charts.get(address.as_ref()), self.moved) {
+            (Some(chart), _) => format!("#{}", chart.id).into(),
+            (None, Some((from, to))) if from == address.as_ref() => to.to_owned().into(),
+            _ => address.clone(),
+        }
     }
 
     /// A heading with an id, a link to itself and, down to the third level, a line in the table of contents.
@@ -186,27 +197,33 @@ mod tests {
 
     #[test]
     fn raw_html_is_dropped() {
-        let body = render("# T\n\n<script>alert(1)</script>\n\na <img src=x onerror=y> b\n", &[], LABELS);
+        let body = render("# T\n\n<script>alert(1)</script>\n\na <img src=x onerror=y> b\n", &[], LABELS, None);
         assert!(!body.head.contains("<script") && !body.head.contains("<img"), "{}", body.head);
     }
 
     #[test]
     fn headings_of_the_same_text_get_ids_that_differ() {
-        let body = render("# T\n\n## 1. A\n\n## 1. A\n\n### 中文 b\n", &[], LABELS);
+        let body = render("# T\n\n## 1. A\n\n## 1. A\n\n### 中文 b\n", &[], LABELS, None);
         let ids: Vec<&str> = body.contents.iter().map(|entry| entry.id.as_str()).collect();
         assert_eq!(ids, ["s-1-a", "s-1-a-1", "s-中文-b"]);
     }
 
     #[test]
     fn tables_and_code_scroll_in_boxes_of_their_own() {
-        let body = render("| a |\n| --- |\n| b |\n", &[], LABELS);
+        let body = render("| a |\n| --- |\n| b |\n", &[], LABELS, None);
         assert!(body.head.starts_with("<div class=\"table\""), "{}", body.head);
-        let body = render("```sh\na\n```\n", &[], LABELS);
+        let body = render("```sh\na\n```\n", &[], LABELS, None);
         assert!(
             body.head.starts_with("<div class=\"code\"") && body.head.ends_with("</pre>\n</div>\n"),
             "{}",
             body.head
         );
+    }
+
+    #[test]
+    fn a_link_that_the_page_knows_better_is_replaced() {
+        let body = render("[a](../x/) [b](y.csv)\n", &[], LABELS, Some(("../x/", "data.html")));
+        assert_eq!(body.head, "<p><a href=\"data.html\">a</a> <a href=\"y.csv\">b</a></p>\n");
     }
 
     #[test]

@@ -36,7 +36,8 @@ const CHARTS: &str = "charts";
 /// The page to open first.
 pub const INDEX: &str = "index.html";
 const FEED: &str = "feed.xml";
-const RUNS: &str = "runs.csv";
+/// The table of runs.
+pub const RUNS: &str = "runs.csv";
 /// The report for programs.
 pub const DOCUMENT: &str = "report.json";
 /// What every page and feed of ours says of itself, as the templates have it.
@@ -119,7 +120,7 @@ fn write_environment(out: &Path, environment: &Environment, address: Option<&str
     environment.raw.iter().try_for_each(|raw| raw.write(&folder))?;
     files::write(&folder.join(RUNS), data.runs.as_bytes())?;
     files::write(&folder.join(DOCUMENT), data.document.as_bytes())?;
-    let place = Place::Site { address, has_raw: environment.raw.is_some() };
+    let place = Place::Site { address, raw: environment.raw.as_ref() };
     for report in &environment.reports {
         write_report(&folder, report)?;
         let page = page::page(report, data, place)?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::markdown::{self, Entry, Labels};
-use super::{DOCUMENT, RUNS, address, data_page};
+use super::{DOCUMENT, RUNS, Raw, address, data_page};
 use crate::report::data::Data;
 use crate::report::language::Language;
 use crate::report::words::Words;
@@ -71,7 +71,7 @@ pub(super) struct Alternate {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'a> {
     /// In a site, at this address.
-    Site { address: Option<&'a str>, has_raw: bool },
+    Site { address: Option<&'a str>, raw: Option<&'a Raw> },
     /// Anywhere, alone.
     Alone,
 }
@@ -85,7 +85,12 @@ pub(super) fn page(report: &Report, data: &Data, place: Place<'_>) -> Result<Str
         code: words.get("page.code")?,
         chart: words.get("page.chart")?,
     };
-    let body = markdown::render(&report.markdown, &report.charts, labels);
+    let files = data_page::name(report.language);
+    let moved = match place {
+        Place::Site { raw: Some(raw), .. } => Some((raw.address(), files.as_str())),
+        _ => None,
+    };
+    let body = markdown::render(&report.markdown, &report.charts, labels, moved);
     let page = Page {
         tag: report.language.tag(),
         title: markdown::plain(&report.title),
@@ -110,11 +115,11 @@ pub(super) fn page(report: &Report, data: &Data, place: Place<'_>) -> Result<Str
 }
 
 fn links(report: &Report, place: Place<'_>) -> Result<Option<Links>> {
-    let Place::Site { address, has_raw } = place else { return Ok(None) };
+    let Place::Site { address, raw } = place else { return Ok(None) };
     Ok(Some(Links {
         address: address.map(|address| format!("{address}{}/", report.slug)).unwrap_or_default(),
         markdown: format!("{}.md", report.language.key()),
-        raw: has_raw.then(|| data_page::name(report.language)),
+        raw: raw.map(|_| data_page::name(report.language)),
         alternates: alternates(report.language, "")?,
     }))
 }

@@ -39,6 +39,11 @@ impl Raw {
         Self::new(&format!("{TRACES}/environment={slug}"), files, Some(environment.to_owned()))
     }
 
+    /// Address of the folder from a report.
+    pub fn address(&self) -> &str {
+        &self.base
+    }
+
     fn new(folder: &str, files: &[PathBuf], source: Option<PathBuf>) -> Self {
         let files = files.iter().filter_map(|path| path.to_str()).map(str::to_owned).collect();
         Self { base: format!("{}/", address::encode(folder)), files, source }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::aggregate::summary::EnvironmentSummary;
 use crate::report::language::Language;
-use crate::report::{data, fixture, write_environment};
+use crate::report::{Beside, data, fixture, write_environment, write_with_links};
 
 /// A site of two environments.
 fn environments() -> Vec<Environment> {
@@ -14,8 +14,10 @@ fn environments() -> Vec<Environment> {
 }
 
 fn environment(summary: &EnvironmentSummary) -> Environment {
-    let reports = Language::ALL.map(|language| write_environment(summary, language).unwrap());
-    Environment { reports: reports.into(), data: data::of_environment(summary).unwrap(), raw: Some(raw(summary)) }
+    let raw = raw(summary);
+    let beside = Beside { runs: RUNS, document: DOCUMENT, raw: Some(raw.address().to_owned()) };
+    let reports = Language::ALL.map(|language| write_with_links(summary, language, &beside).unwrap());
+    Environment { reports: reports.into(), data: data::of_environment(summary).unwrap(), raw: Some(raw) }
 }
 
 /// Raw traces that lie beside the site.
@@ -28,7 +30,7 @@ fn raw(summary: &EnvironmentSummary) -> Raw {
 }
 
 fn html(environment: &Environment, report: &Report) -> String {
-    let place = Place::Site { address: None, has_raw: true };
+    let place = Place::Site { address: None, raw: environment.raw.as_ref() };
     page::page(report, &environment.data, place).unwrap()
 }
 

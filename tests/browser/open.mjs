@@ -137,10 +137,11 @@ function readFeed(text) {
 
 async function look(browser, session, page, view, axe) {
   const problems = [];
-  const loaded = deferred();
+  const loads = [];
+  let arrived = () => {};
   const stop = browser.listen(({ method, params, sessionId }) => {
     if (sessionId !== session) return;
-    if (method === "Page.loadEventFired") loaded.resolve();
+    if (method === "Page.lifecycleEvent" && params.name === "load") loads.push(params.loaderId), arrived();
     if (method === "Network.requestWillBeSent" && !/^(file|data):/.test(params.request.url)) problems.push(`it asks for ${params.request.url}`);
     if (method === "Network.loadingFailed") problems.push(`a request failed: ${params.errorText}`);
     if (method === "Runtime.exceptionThrown") problems.push(`an exception: ${params.exceptionDetails.text}`);
@@ -157,8 +158,9 @@ async function look(browser, session, page, view, axe) {
   const { width, height, mobile, scheme } = view;
   await send("Emulation.setDeviceMetricsOverride", { width, height, mobile, deviceScaleFactor: 1 });
   await send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: scheme }] });
-  await send("Page.navigate", { url: pathToFileURL(page).href });
-  await Promise.race([loaded.promise, browser.gone]);
+  // A late word of the page before is not this one's.
+  const { loaderId } = await send("Page.navigate", { url: pathToFileURL(page).href });
+  while (!loads.includes(loaderId)) await Promise.race([new Promise((resolve) => (arrived = resolve)), browser.gone]);
   const seen = await evaluate(`(${inspect})()`);
   problems.push(...seen.problems, ...seen.links.map((link) => broken(link, page)).filter(Boolean));
   if (HELD_AGAINST_AXE.includes(view.name)) {
@@ -167,12 +169,6 @@ async function look(browser, session, page, view, axe) {
   }
   stop();
   return problems.map((problem) => `${page} (${view.name}): ${problem}`);
-}
-
-function deferred() {
-  const all = {};
-  all.promise = new Promise((resolve, reject) => Object.assign(all, { resolve, reject }));
-  return all;
 }
 
 async function main([axePath, ...folders]) {
@@ -186,6 +182,7 @@ async function main([axePath, ...folders]) {
     const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });
     for (const domain of ["Page", "Network", "Runtime", "Log"]) await browser.send(`${domain}.enable`, {}, sessionId);
+    await browser.send("Page.setLifecycleEventsEnabled", { enabled: true }, sessionId);
     for (const page of all) {
       for (const view of VIEWS) problems.push(...(await look(browser, sessionId, page, view, axe)));
     }
@@ -197,7 +194,8 @@ async function main([axePath, ...folders]) {
     await browser.send("Browser.close").catch(() => {});
   } finally {
     browser.process.kill("SIGKILL");
-    rmSync(profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await new Promise((resolve) => (browser.process.exitCode ?? browser.process.signalCode) === null ? browser.process.once("exit", resolve) : resolve());
+    rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
   for (const problem of problems) console.log(problem);
   console.log(`${all.length} pages in ${VIEWS.length} views, ${feeds.length} feeds, ${problems.length} problems`);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Row, environment, method};
 use crate::aggregate::metric::Metric;
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, RunSummary};
+use crate::report::Beside;
 use crate::report::context::Context;
 use crate::report::escape;
 use crate::report::format::{self, Scale};
@@ -39,6 +40,8 @@ pub(super) struct Reproduce {
     /// A fenced block.
     verify: String,
     recompute: Option<Recompute>,
+    /// Absent where the report stands alone.
+    beside: Option<Beside>,
     /// Folder of the environment below the folder of traces.
     folder: String,
 }
@@ -63,6 +66,7 @@ pub(super) fn build(context: &Context<'_>) -> Result<Reproduce> {
         image: image(summary).map(|image| escape::block(&format!("docker pull {}", escape::shell(&image)), "sh")),
         verify: escape::block("shice verify traces\nshice render traces --out site", "sh"),
         recompute: recompute(context)?,
+        beside: context.beside.cloned(),
         folder: escape::code_cell(&format!("environment={}", summary.slug)),
     })
 }
