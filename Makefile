@@ -16,7 +16,7 @@ PINNED := $(shell sed -n 's/^torch==\([0-9.]*\).*/\1/p' tools/libtorch/base.txt)
 OTHER := $(if $(filter-out $(PINNED),$(TORCH)),target/torch-$(TORCH))
 RECORDER := $(if $(OTHER),$(OTHER)/release/shice,$(SHICE))
 
-.PHONY: help report test bench site build libtorch torch check-torch tools clean
+.PHONY: help report test bench bench-render site build libtorch torch check-torch tools clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -70,6 +70,9 @@ tools:
 
 bench: build target/python ## measure what recording costs, beside its floor (a quiet machine, please)
 	PYTHONPATH=target/python $(PYTHON) benches/recorder/run.py
+
+bench-render: build ## measure what rendering costs, at ten thousand to tens of millions of rows (minutes)
+	CARGO_FLAGS="$(BUILD)" $(PYTHON) benches/render/run.py
 
 clean: ## delete target/: builds, libtorch, and what `make report` recorded
 	rm -rf target

@@ -5,10 +5,10 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::readings::{Counter, greatest};
-use super::rows::each_row;
+use super::readings::{CounterWindows, greatest};
+use super::rows::{Rows, each_row};
 use super::summary::Quantity;
-use super::windows::{longest_step_ns, shares_of_limit};
+use super::windows::{Span, share_of_limit};
 use crate::trace::RunRecord;
 use crate::trace::run::GroupScope;
 
@@ -19,8 +19,8 @@ use crate::trace::run::GroupScope;
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn group(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let mut cpu = Counter::new(longest_step_ns(record.interval_ns));
+pub(super) fn group(table: impl Into<Rows>, record: &RunRecord, figures: &mut Figures) -> Result<()> {
+    let mut cpu = CounterWindows::new(Span::of(record), share_of_limit(record));
     let (mut peak, mut charged) = (None, None);
     let columns = ["cpu_ns", "memory_peak_bytes", "memory_bytes"].map(col);
     each_row(table, ["t_ns"], columns, |[t], [cpu_ns, peak_bytes, bytes]| {
@@ -34,9 +34,9 @@ pub(super) fn group(table: LazyFrame, record: &RunRecord, figures: &mut Figures)
         figures.set(Metric::MemoryGroupPeak, peak);
         figures.set(Metric::MemoryGroupRead, charged.filter(|_| peak.is_none()));
     }
-    let windows = cpu.windows.full();
-    if is_the_runs(record.cgroup.cpu) && !windows.is_empty() {
-        figures.set_windows(Quantity::RunCpu, shares_of_limit(windows, record));
+    if is_the_runs(record.cgroup.cpu) {
+        // Where there are none, those of the processes stay.
+        figures.set_windows(Quantity::RunCpu, cpu.finish());
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ mod tests {
         let figures = measured(GroupScope::Own, Some(700));
         assert_eq!(figures.values[&Metric::MemoryGroupPeak], 700.0);
         assert_eq!(figures.values.get(&Metric::MemoryGroupRead), None);
-        let windows = &figures.windows[&Quantity::RunCpu];
+        let windows = figures.windows[&Quantity::RunCpu].windows();
         assert_eq!(windows.len(), 10);
         assert!(windows.values().all(|share| (share - 0.5).abs() < 1e-9), "{windows:?}");
     }

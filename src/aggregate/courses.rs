@@ -2,18 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use super::series::{Bin, Series};
 use super::summary::{Course, Point, Quantity};
 
-/// Courses while runs are added to them; memory does not grow with the number of runs.
+/// Courses while runs are added to them; memory does not grow with the number of runs, nor with their length.
 #[derive(Default)]
-pub(super) struct Courses(BTreeMap<Quantity, Windows>);
+pub(super) struct Courses(BTreeMap<Quantity, Joined>);
 
-#[derive(Default)]
-struct Windows {
+struct Joined {
     runs: usize,
-    points: BTreeMap<i64, Spread>,
+    /// Windows of one point, as in [`Series`].
+    width: i64,
+    points: Vec<Spread>,
 }
 
+/// A bin over runs.
+#[derive(Clone, Copy)]
 struct Spread {
     runs: usize,
     sum: f64,
@@ -23,39 +27,78 @@ struct Spread {
 
 impl Courses {
     /// Adds the windows of one run.
-    pub(super) fn add(&mut self, run: &BTreeMap<Quantity, BTreeMap<i64, f64>>) {
-        for (quantity, windows) in run {
-            let course = self.0.entry(*quantity).or_default();
-            course.runs += 1;
-            for (k, value) in windows {
-                course.points.entry(*k).or_insert(Spread::EMPTY).add(*value);
-            }
+    pub(super) fn add(&mut self, run: &BTreeMap<Quantity, Series>) {
+        for (quantity, series) in run {
+            let course = self.0.entry(*quantity).or_insert_with(|| Joined::new(series.width()));
+            course.add(series);
         }
     }
 
-    /// A window stays where at least half of the runs have it: beyond, a few long runs would pass for all.
+    /// A point stays where at least half of the runs have it: beyond, a few long runs would pass for all.
     pub(super) fn finish(self) -> Vec<Course> {
-        let course = |(quantity, course): (Quantity, Windows)| {
-            let kept = course.points.iter().filter(|(_, spread)| spread.runs * 2 >= course.runs);
-            Course { quantity, runs: course.runs, points: kept.map(|(k, spread)| spread.point(*k)).collect() }
-        };
-        self.0.into_iter().map(course).collect()
+        self.0.into_iter().map(|(quantity, joined)| joined.course(quantity)).collect()
+    }
+}
+
+impl Joined {
+    fn new(width: i64) -> Self {
+        Self { runs: 0, width, points: Vec::new() }
+    }
+
+    fn add(&mut self, series: &Series) {
+        let mut series = std::borrow::Cow::Borrowed(series);
+        while series.width() < self.width {
+            series.to_mut().widen();
+        }
+        while self.width < series.width() {
+            self.widen();
+        }
+        self.runs += 1;
+        for (place, bin) in series.bins() {
+            if self.points.len() <= place {
+                self.points.resize(place + 1, Spread::EMPTY);
+            }
+            self.points[place].add(bin);
+        }
+    }
+
+    /// Joins points two by two, where a longer run comes. A run that has both counts once, its mean being that of both.
+    fn widen(&mut self) {
+        let joined = self.points.chunks(2).map(|pair| {
+            let runs = pair.iter().map(|spread| spread.runs).max().unwrap_or_default();
+            let all: usize = pair.iter().map(|spread| spread.runs).sum();
+            let sum: f64 = pair.iter().map(|spread| spread.sum).sum();
+            Spread {
+                runs,
+                sum: if all > 0 { sum / all as f64 * runs as f64 } else { 0.0 },
+                min: pair.iter().map(|spread| spread.min).fold(f64::INFINITY, f64::min),
+                max: pair.iter().map(|spread| spread.max).fold(f64::NEG_INFINITY, f64::max),
+            }
+        });
+        self.points = joined.collect();
+        self.width *= 2;
+    }
+
+    fn course(self, quantity: Quantity) -> Course {
+        let kept = self.points.iter().enumerate().filter(|(_, spread)| spread.runs > 0 && spread.runs * 2 >= self.runs);
+        let points = kept.map(|(place, spread)| spread.point(place, self.width)).collect();
+        Course { quantity, runs: self.runs, point_s: self.width, points }
     }
 }
 
 impl Spread {
     const EMPTY: Self = Self { runs: 0, sum: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
 
-    fn add(&mut self, value: f64) {
+    fn add(&mut self, bin: &Bin) {
         self.runs += 1;
-        self.sum += value;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        self.sum += bin.mean();
+        self.min = self.min.min(bin.min);
+        self.max = self.max.max(bin.max);
     }
 
-    fn point(&self, k: i64) -> Point {
+    fn point(&self, place: usize, width: i64) -> Point {
         let mean = (self.sum / self.runs as f64).clamp(self.min, self.max);
-        Point { t_s: k as f64 + 0.5, mean, min: self.min, max: self.max }
+        Point { t_s: (place as f64 + 0.5) * width as f64, mean, min: self.min, max: self.max }
     }
 }
 
@@ -66,9 +109,38 @@ mod tests {
     fn course(runs: &[&[(i64, f64)]]) -> Course {
         let mut courses = Courses::default();
         for run in runs {
-            courses.add(&BTreeMap::from([(Quantity::HostCpu, run.iter().copied().collect())]));
+            let mut series = Series::new();
+            run.iter().for_each(|(window, value)| series.push(*window, *value));
+            courses.add(&BTreeMap::from([(Quantity::HostCpu, series)]));
         }
         courses.finish().pop().unwrap()
+    }
+
+    /// As many windows of one value, but for one of 9.
+    fn peaked(windows: i64, value: f64, at: i64) -> Vec<(i64, f64)> {
+        (0..windows).map(|k| (k, if k == at { 9.0 } else { value })).collect()
+    }
+
+    #[test]
+    fn runs_of_different_lengths_share_the_widest_points_and_no_peak_is_lost() {
+        let (short, long) = (peaked(600, 1.0, 17), peaked(10_000, 3.0, 9_000));
+        for runs in [[&short[..], &long[..]], [&long[..], &short[..]]] {
+            let course = course(&runs);
+            assert_eq!((course.runs, course.point_s, course.points.len()), (2, 4, 2500));
+            // By hand: windows 16 to 19 are 1, 9, 1, 1 in the one and 3 in the other: (3 + 3) / 2.
+            let of_peak = Point { t_s: 18.0, mean: 3.0, min: 1.0, max: 9.0 };
+            assert_eq!(course.points[4], of_peak);
+            assert_eq!(course.points[5], Point { t_s: 22.0, mean: 2.0, min: 1.0, max: 3.0 });
+            assert_eq!(course.points[2250], Point { t_s: 9002.0, mean: 4.5, min: 3.0, max: 9.0 });
+        }
+    }
+
+    #[test]
+    fn the_number_of_points_does_not_grow_with_length() {
+        for windows in [5_000, 86_400, 1_000_000] {
+            let points = course(&[&peaked(windows, 1.0, 3)]).points.len();
+            assert!((2048..=4096).contains(&points), "{windows}: {points}");
+        }
     }
 
     #[test]

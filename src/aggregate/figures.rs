@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::metric::Metric;
+use super::series::Series;
 use super::summary::{ForeignProgram, Quantity};
 use crate::trace::StepSource;
 
@@ -10,8 +11,7 @@ use crate::trace::StepSource;
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) values: BTreeMap<Metric, f64>,
-    /// By the number of the window.
-    pub(super) windows: BTreeMap<Quantity, BTreeMap<i64, f64>>,
+    pub(super) windows: BTreeMap<Quantity, Series>,
     pub(super) cores: BTreeMap<u32, f64>,
     /// What else ran, the heaviest first.
     pub(super) foreign: Vec<ForeignProgram>,
@@ -29,9 +29,8 @@ impl Figures {
         }
     }
 
-    /// Keeps the windows of a quantity, where there are any; what is no number is left out.
-    pub(super) fn set_windows(&mut self, quantity: Quantity, mut windows: BTreeMap<i64, f64>) {
-        windows.retain(|_, value| value.is_finite());
+    /// Keeps the windows of a quantity, where there are any.
+    pub(super) fn set_windows(&mut self, quantity: Quantity, windows: Series) {
         if !windows.is_empty() {
             self.windows.insert(quantity, windows);
         }

@@ -7,10 +7,10 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::readings::{Counter, Gauge, Trapezoid, greatest, mean, sum};
-use super::rows::each_row;
+use super::readings::{Counter, Gauge, GaugeWindows, Trapezoid, greatest, mean, sum};
+use super::rows::{Rows, each_row};
 use super::summary::Quantity;
-use super::windows::longest_step_ns;
+use super::windows::Span;
 use crate::trace::RunRecord;
 
 /// NVML's bits for why clocks are held down (`nvmlClocksEventReason…`), in groups of one meaning each.
@@ -44,14 +44,14 @@ const COLUMNS: [&str; 12] = [
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn gpus(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let step = longest_step_ns(record.interval_ns);
+pub(super) fn gpus(table: impl Into<Rows>, record: &RunRecord, figures: &mut Figures) -> Result<()> {
+    let span = Span::of(record);
     let mut gpus: BTreeMap<i64, Gpu> = BTreeMap::new();
     let mut instances: BTreeMap<(i64, i64), Gpu> = BTreeMap::new();
     each_row(table, ["t_ns", "gpu"], COLUMNS.map(col), |[t, gpu], values| {
         let device = match values[0] {
-            Some(instance) => instances.entry((gpu, instance as i64)).or_insert_with(|| Gpu::new(step)),
-            None => gpus.entry(gpu).or_insert_with(|| Gpu::new(step)),
+            Some(instance) => instances.entry((gpu, instance as i64)).or_insert_with(|| Gpu::new(span)),
+            None => gpus.entry(gpu).or_insert_with(|| Gpu::new(span)),
         };
         device.push(t, values);
     })?;
@@ -61,17 +61,17 @@ pub(super) fn gpus(table: LazyFrame, record: &RunRecord, figures: &mut Figures) 
     figures.set(Metric::GpuUtilisation, mean(used.iter().map(|gpu| gpu.utilisation.mean())));
     figures.set(Metric::GpuUtilisationUnused, mean(unused.iter().map(|gpu| gpu.utilisation.mean())));
     of_devices(&used, figures);
-    for (index, gpu) in &gpus {
-        let Ok(index) = u32::try_from(*index) else { continue };
-        figures.set_windows(Quantity::GpuUtilisation(index), gpu.utilisation.windows.full());
-        figures.set_windows(Quantity::GpuMemory(index), gpu.memory.windows.full());
+    for (index, gpu) in gpus {
+        let Ok(index) = u32::try_from(index) else { continue };
+        figures.set_windows(Quantity::GpuUtilisation(index), gpu.utilisation.finish());
+        figures.set_windows(Quantity::GpuMemory(index), gpu.memory.finish());
         if gpu.own_peak.is_some_and(|bytes| bytes > 0.0) {
-            figures.set_windows(Quantity::GpuMemoryOwn(index), gpu.own.windows.full());
+            figures.set_windows(Quantity::GpuMemoryOwn(index), gpu.own.finish());
         }
     }
-    for ((gpu, instance), device) in &instances {
-        let (Ok(gpu), Ok(instance)) = (u32::try_from(*gpu), u32::try_from(*instance)) else { continue };
-        figures.set_windows(Quantity::GpuInstanceMemory(gpu, instance), device.memory.windows.full());
+    for ((gpu, instance), device) in instances {
+        let (Ok(gpu), Ok(instance)) = (u32::try_from(gpu), u32::try_from(instance)) else { continue };
+        figures.set_windows(Quantity::GpuInstanceMemory(gpu, instance), device.memory.finish());
     }
     Ok(())
 }
@@ -110,9 +110,9 @@ fn of_devices(gpus: &[&Gpu], figures: &mut Figures) {
 
 /// One GPU, or one MIG instance.
 struct Gpu {
-    utilisation: Gauge,
-    memory: Gauge,
-    own: Gauge,
+    utilisation: GaugeWindows,
+    memory: GaugeWindows,
+    own: GaugeWindows,
     memory_before: Option<f64>,
     memory_peak: Option<f64>,
     own_peak: Option<f64>,
@@ -131,24 +131,24 @@ struct Gpu {
 }
 
 impl Gpu {
-    fn new(step_ns: i64) -> Self {
+    fn new(span: Span) -> Self {
         Self {
-            utilisation: Gauge::new(step_ns),
-            memory: Gauge::new(step_ns),
-            own: Gauge::new(step_ns),
+            utilisation: GaugeWindows::new(span),
+            memory: GaugeWindows::new(span),
+            own: GaugeWindows::new(span),
             memory_before: None,
             memory_peak: None,
             own_peak: None,
             others_peak: None,
             unattributed: None,
             temperature_max: None,
-            energy_mj: Counter::new(step_ns),
-            power: Gauge::new(step_ns),
-            power_area: Trapezoid::new(step_ns),
+            energy_mj: Counter::default(),
+            power: Gauge::new(span),
+            power_area: Trapezoid::new(span),
             instant_max: None,
-            held_down: std::array::from_fn(|_| Gauge::new(step_ns)),
-            ecc_corrected: Counter::new(step_ns),
-            ecc_uncorrected: Counter::new(step_ns),
+            held_down: std::array::from_fn(|_| Gauge::new(span)),
+            ecc_corrected: Counter::default(),
+            ecc_uncorrected: Counter::default(),
         }
     }
 

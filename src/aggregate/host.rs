@@ -7,26 +7,36 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::readings::Counter;
-use super::rows::each_row;
+use super::readings::{Change, Counter};
+use super::rows::{Rows, each_row};
 use super::summary::{BUSY_CORE, Quantity};
-use super::windows::{longest_step_ns, ratio};
+use super::series::{Series, Shares};
+use super::windows::{Keep, Span, Windows};
 use crate::trace::RunRecord;
 
-/// Busy time and all accounted time, of the host or of one core.
-struct Cpu {
+/// Busy time and all accounted time, of the host or of one core, and what becomes of their windows.
+struct Cpu<K> {
     busy: Counter,
     all: Counter,
+    windows: Windows<K, 2>,
 }
 
-impl Cpu {
-    fn new(longest_step_ns: i64) -> Self {
-        Self { busy: Counter::new(longest_step_ns), all: Counter::new(longest_step_ns) }
+impl<K: Keep<2>> Cpu<K> {
+    fn new(span: Span, kept: K) -> Self {
+        Self { busy: Counter::default(), all: Counter::default(), windows: Windows::new(span, kept) }
     }
 
+    /// A row that lacks one of both tells of neither.
     fn push(&mut self, t_ns: i64, busy: Option<f64>, all: Option<f64>) {
-        self.busy.push(t_ns, busy);
-        self.all.push(t_ns, all);
+        let Some((busy, all)) = busy.zip(all) else { return };
+        match (self.busy.push(t_ns, Some(busy)), self.all.push(t_ns, Some(all))) {
+            (Change::Grown { from_ns, amount: busy }, Change::Grown { amount: all, .. }) => {
+                self.windows.add(from_ns, t_ns, [busy, all]);
+            }
+            (Change::Back { from_ns }, _) | (_, Change::Back { from_ns }) => self.windows.void(from_ns, t_ns),
+            _ => {}
+        }
+        self.windows.reach(t_ns);
     }
 
     /// What is a share of the CPU time that the kernel accounted for in the same span, 0 to 1.
@@ -34,9 +44,21 @@ impl Cpu {
         let all = self.all.amount().filter(|all| *all > 0.0)?;
         Some(part.amount()? / all)
     }
+}
 
-    fn windows(&self) -> BTreeMap<i64, f64> {
-        ratio(&self.busy.windows.full(), &self.all.windows.full())
+/// Full windows of a core, and those in which it was busy.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    windows: usize,
+    busy: usize,
+}
+
+impl Keep<2> for Busy {
+    fn keep(&mut self, _: i64, [busy, all]: [f64; 2]) {
+        if all > 0.0 {
+            self.windows += 1;
+            self.busy += usize::from(busy / all > BUSY_CORE);
+        }
     }
 }
 
@@ -48,10 +70,9 @@ impl Cpu {
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn host(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let step = longest_step_ns(record.interval_ns);
-    let mut cpu = Cpu::new(step);
-    let [mut iowait, mut steal, mut swap_in, mut swap_out, mut energy] = std::array::from_fn(|_| Counter::new(step));
+pub(super) fn host(table: impl Into<Rows>, record: &RunRecord, figures: &mut Figures) -> Result<()> {
+    let mut cpu = Cpu::new(Span::of(record), Shares(Series::new()));
+    let [mut iowait, mut steal, mut swap_in, mut swap_out, mut energy] = std::array::from_fn(|_| Counter::default());
     let busy = col("cpu_user_ns") + col("cpu_system_ns");
     let columns = [
         busy.clone(),
@@ -61,18 +82,21 @@ pub(super) fn host(table: LazyFrame, record: &RunRecord, figures: &mut Figures) 
         col("swap_in_bytes"),
         col("swap_out_bytes"),
         col("cpu_energy_mj"),
+        col("memory_available_bytes"),
     ];
+    let mut available = Available::default();
     each_row(
-        table.clone(),
+        table,
         ["t_ns"],
         columns,
-        |[t], [busy, all, iowait_ns, steal_ns, swap_in_bytes, swap_out_bytes, energy_mj]| {
+        |[t], [busy, all, iowait_ns, steal_ns, swap_in_bytes, swap_out_bytes, energy_mj, available_bytes]| {
             cpu.push(t, busy, all);
             iowait.push(t, iowait_ns);
             steal.push(t, steal_ns);
             swap_in.push(t, swap_in_bytes);
             swap_out.push(t, swap_out_bytes);
             energy.push(t, energy_mj);
+            available.push(available_bytes);
         },
     )?;
     figures.set(Metric::HostCpu, cpu.share_of(&cpu.busy));
@@ -82,13 +106,14 @@ pub(super) fn host(table: LazyFrame, record: &RunRecord, figures: &mut Figures) 
     figures.set(Metric::SwapIn, swap_in.amount());
     figures.set(Metric::SwapOut, swap_out.amount());
     figures.set(Metric::CpuEnergy, energy.amount().map(|mj| mj / 1e3));
-    figures.set_windows(Quantity::HostCpu, cpu.windows());
-    memory(table, record, figures)
+    figures.set_windows(Quantity::HostCpu, cpu.windows.finish().0);
+    available.report(record, figures);
+    Ok(())
 }
 
 /// Busy share by neither the run nor the recorder, at least 0. Rates are compared, because the host was watched for a
 /// moment less than the run lasted. Absent where the CPU time of either is not known.
-fn foreign(cpu: &Cpu, record: &RunRecord) -> Option<f64> {
+fn foreign<K: Keep<2>>(cpu: &Cpu<K>, record: &RunRecord) -> Option<f64> {
     let duration_ns = record.duration_ns.filter(|duration| *duration > 0)?;
     let own_ns = record.cpu.best_ns()?.saturating_add(record.recorder.cpu_ns?);
     let own = own_ns as f64 / duration_ns as f64;
@@ -96,42 +121,48 @@ fn foreign(cpu: &Cpu, record: &RunRecord) -> Option<f64> {
     Some(((cpu.busy.rate()? - own) / all).max(0.0))
 }
 
-/// Host memory in use is total less available.
-fn memory(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let available = || col("memory_available_bytes").drop_nulls();
-    let columns =
-        [available().first().alias("first"), available().min().alias("min"), available().last().alias("last")];
-    let metrics = [Metric::HostMemoryBefore, Metric::HostMemoryPeak, Metric::HostMemoryAfter];
-    let row = table.select(columns).collect()?;
-    for (metric, column) in metrics.into_iter().zip(row.columns()) {
-        let available = column.i64()?.get(0);
-        figures
-            .set(metric, available.map(|available| record.limits.memory_total_bytes.saturating_sub(available) as f64));
+/// Host memory that can be had, as read first, at its least, and as read last.
+#[derive(Default)]
+struct Available {
+    first: Option<f64>,
+    least: Option<f64>,
+    last: Option<f64>,
+}
+
+impl Available {
+    fn push(&mut self, bytes: Option<f64>) {
+        let Some(bytes) = bytes else { return };
+        self.first = self.first.or(Some(bytes));
+        self.least = Some(self.least.map_or(bytes, |least| least.min(bytes)));
+        self.last = Some(bytes);
     }
-    Ok(())
+
+    /// Host memory in use is total less available.
+    fn report(&self, record: &RunRecord, figures: &mut Figures) {
+        let in_use = |available: f64| record.limits.memory_total_bytes as f64 - available;
+        figures.set(Metric::HostMemoryBefore, self.first.map(in_use));
+        figures.set(Metric::HostMemoryPeak, self.least.map(in_use));
+        figures.set(Metric::HostMemoryAfter, self.last.map(in_use));
+    }
 }
 
 /// Sums up the `core` table: the mean busy share of each core, and how many were busy most of the time.
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn cores(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let step = longest_step_ns(record.interval_ns);
-    let mut cores: BTreeMap<i64, Cpu> = BTreeMap::new();
+pub(super) fn cores(table: impl Into<Rows>, record: &RunRecord, figures: &mut Figures) -> Result<()> {
+    let span = Span::of(record);
+    let mut cores: BTreeMap<i64, Cpu<Busy>> = BTreeMap::new();
     let all = all_time(col("busy_ns"), col("idle_ns"), col("iowait_ns"), col("steal_ns"));
     each_row(table, ["t_ns", "core"], [col("busy_ns"), all], |[t, core], [busy, all]| {
-        cores.entry(core).or_insert_with(|| Cpu::new(step)).push(t, busy, all);
+        cores.entry(core).or_insert_with(|| Cpu::new(span, Busy::default())).push(t, busy, all);
     })?;
     let shares = cores.iter().filter_map(|(core, cpu)| Some((u32::try_from(*core).ok()?, cpu.share_of(&cpu.busy)?)));
     figures.cores = shares.collect();
-    let windows: Vec<_> = cores.values().map(Cpu::windows).filter(|windows| !windows.is_empty()).collect();
-    let above = windows.iter().filter(|windows| mostly_busy(windows)).count();
-    figures.set(Metric::CoresAbove85, (!windows.is_empty()).then_some(above as f64));
+    let watched: Vec<Busy> = cores.into_values().map(|cpu| cpu.windows.finish()).filter(|core| core.windows > 0).collect();
+    let above = watched.iter().filter(|core| core.busy * 2 >= core.windows).count();
+    figures.set(Metric::CoresAbove85, (!watched.is_empty()).then_some(above as f64));
     Ok(())
-}
-
-fn mostly_busy(windows: &BTreeMap<i64, f64>) -> bool {
-    windows.values().filter(|share| **share > BUSY_CORE).count() * 2 >= windows.len()
 }
 
 fn all_time(busy: Expr, idle: Expr, iowait: Expr, steal: Expr) -> Expr {
@@ -176,7 +207,7 @@ mod tests {
                 assert!((figures.values[&metric] - right).abs() < 1e-9, "{metric:?} {:?}", figures.values);
             }
             assert_eq!(figures.values[&Metric::CpuEnergy], 20.0);
-            let windows = &figures.windows[&Quantity::HostCpu];
+            let windows = figures.windows[&Quantity::HostCpu].windows();
             assert_eq!(windows.len(), 10);
             assert!(windows.values().all(|share| (share - 0.6).abs() < 1e-9), "{windows:?}");
         }

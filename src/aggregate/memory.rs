@@ -5,18 +5,18 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::readings::{Gauge, greatest};
-use super::rows::each_row;
+use super::readings::{GaugeWindows, greatest};
+use super::rows::{Rows, each_row};
 use super::summary::Quantity;
-use super::windows::{WINDOW_NS, longest_step_ns};
+use super::windows::{Span, WINDOW_NS};
 use crate::trace::RunRecord;
 
 /// Sums up the `memory` table.
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn pss(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let mut pss = Gauge::new(longest_step_ns(record.interval_ns));
+pub(super) fn pss(table: impl Into<Rows>, record: &RunRecord, figures: &mut Figures) -> Result<()> {
+    let mut pss = GaugeWindows::new(Span::of(record));
     let (mut peak, mut gap_ns, mut last_ns) = (None, 0, 0);
     each_row(table, ["t_ns"], [col("pss_bytes")], |[t], [bytes]| {
         pss.push(t, bytes);
@@ -30,7 +30,7 @@ pub(super) fn pss(table: LazyFrame, record: &RunRecord, figures: &mut Figures) -
     let gap_ns = to_the_end_ns.map(|to_the_end_ns| gap_ns.max(to_the_end_ns)).filter(|_| peak.is_some());
     figures.set(Metric::MemoryPssGap, gap_ns.map(|gap_ns| gap_ns as f64 / 1e9));
     // Rare readings of a tree that moves would draw a curve of luck; the peak of the readings is still told.
-    let windows = pss.windows.full();
+    let windows = pss.finish();
     let seconds = record.duration_ns.unwrap_or_default() / WINDOW_NS;
     if i64::try_from(windows.len()).unwrap_or(i64::MAX) * 2 >= seconds {
         figures.set_windows(Quantity::MemoryPss, windows);
@@ -52,8 +52,8 @@ mod tests {
         let mut figures = Figures::default();
         pss(frame(readings.iter().map(row)), &record, &mut figures).unwrap();
         assert_eq!(figures.values[&Metric::MemoryPssPeak], 300.0);
-        let windows = figures.windows.remove(&Quantity::MemoryPss).unwrap_or_default();
-        (windows.into_iter().collect(), figures.values[&Metric::MemoryPssGap])
+        let windows = figures.windows.remove(&Quantity::MemoryPss).map(|series| series.windows());
+        (windows.unwrap_or_default().into_iter().collect(), figures.values[&Metric::MemoryPssGap])
     }
 
     #[test]

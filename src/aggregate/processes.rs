@@ -7,38 +7,40 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
+use super::peak::Peak;
 use super::readings::{greatest, sum};
-use super::rows::each_row;
+use super::rows::{Rows, each_row};
 use super::summary::Quantity;
-use super::windows::{WINDOW_NS, Windows, longest_step_ns, shares_of_limit};
+use super::series::Series;
+use super::windows::{Span, WINDOW_NS, Windows, share_of_limit};
 use crate::trace::RunRecord;
 
 /// The tree while its samples are read.
 struct Tree {
+    interval_ns: i64,
     longest_step_ns: i64,
     processes: BTreeMap<i64, Process>,
-    cpu: Windows,
-    rss: Windows,
-    /// Change of the tree's number of threads at a moment.
-    threads: Vec<(i64, i64)>,
-    /// Change of the number of processes that a row sums up, beyond the first.
-    summed_up: Vec<(i64, i64)>,
+    cpu: Windows<Series>,
+    rss: Windows<Series>,
+    threads: Peak,
+    alive: Peak,
     last_ns: i64,
+    /// When those that had fallen silent were last looked for.
+    looked_ns: i64,
 }
 
 /// What is kept of one process.
 struct Process {
-    first_ns: i64,
     last_ns: i64,
     cpu: (i64, f64),
     /// Since when resident memory is what it is.
     rss: Option<(i64, f64)>,
-    /// When resident memory could no longer be read: the process had ended, or was a zombie.
-    left_ns: Option<i64>,
-    threads: Option<f64>,
+    /// Resident memory could no longer be read: the process had ended, or was a zombie.
+    left: bool,
+    threads: f64,
     /// When a row without any value said that the process was there no more, or in these rows.
     ended_ns: Option<i64>,
-    /// How many processes the rows sum up.
+    /// How many processes the rows sum up; none when they have ended.
     processes: f64,
     /// The rows are those of `other`.
     is_sum: bool,
@@ -61,8 +63,8 @@ struct Process {
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn tree(samples: LazyFrame, known: &Known, record: &RunRecord, figures: &mut Figures) -> Result<()> {
-    let mut tree = Tree::new(longest_step_ns(record.interval_ns));
+pub(super) fn tree(samples: impl Into<Rows>, known: &Known, record: &RunRecord, figures: &mut Figures) -> Result<()> {
+    let mut tree = Tree::new(record);
     let columns = [
         "cpu_ns",
         "rss_bytes",
@@ -82,8 +84,8 @@ pub(super) fn tree(samples: LazyFrame, known: &Known, record: &RunRecord, figure
         let start_ns = known.starts.get(&process).map_or(t, |start| t.min(*start).max(0));
         tree.push(t, process, start_ns, values);
     })?;
-    tree.hold_to_the_end(record.interval_ns);
-    tree.report(known, record, figures);
+    tree.hold_to_the_end();
+    tree.report(known, figures);
     Ok(())
 }
 
@@ -133,29 +135,32 @@ fn clients(processes: LazyFrame) -> Result<BTreeSet<i64>> {
 }
 
 impl Tree {
-    fn new(longest_step_ns: i64) -> Self {
+    fn new(record: &RunRecord) -> Self {
+        let span = Span::of(record);
         Self {
-            longest_step_ns,
+            interval_ns: record.interval_ns,
+            longest_step_ns: span.longest_step_ns,
             processes: BTreeMap::new(),
-            cpu: Windows::from_start(longest_step_ns),
-            rss: Windows::from_start(longest_step_ns),
-            threads: Vec::new(),
-            summed_up: Vec::new(),
+            cpu: Windows::of_many(span, Series::times(share_of_limit(record))),
+            rss: Windows::of_many(span, Series::new()),
+            threads: Peak::default(),
+            alive: Peak::default(),
             last_ns: 0,
+            looked_ns: 0,
         }
     }
 
     fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 9]) {
-        let [cpu, rss, threads, rss_peak, virtual_peak, read, written, processes, open_files] = values;
+        let [cpu, rss, threads, rss_peak, virtual_peak, read, written, sums_up, open_files] = values;
         let is_end = values.iter().all(Option::is_none);
-        let process = self.processes.entry(process).or_insert_with(|| Process::new(t_ns, start_ns));
         self.last_ns = self.last_ns.max(t_ns);
+        self.end_silent();
+        let process = self.processes.entry(process).or_insert_with(|| Process::new(t_ns, start_ns));
         process.last_ns = process.last_ns.max(t_ns);
-        process.ended_ns = is_end.then_some(t_ns);
         if let Some(cpu) = cpu {
             let (from_ns, before) = std::mem::replace(&mut process.cpu, (t_ns, cpu));
             if cpu >= before {
-                self.cpu.add(from_ns, t_ns, cpu - before);
+                self.cpu.add(from_ns, t_ns, [cpu - before]);
             } else {
                 self.cpu.void(from_ns, t_ns);
             }
@@ -164,31 +169,45 @@ impl Tree {
         if let Some(rss) = rss {
             hold(&mut self.rss, process.rss.replace((t_ns, rss)).or(Some((start_ns, rss))), t_ns);
             self.rss.reach(t_ns);
-            process.left_ns = None;
-        } else if process.rss.is_some() {
-            process.left_ns = process.left_ns.or(Some(t_ns));
+            process.left = false;
+        } else if !process.left {
+            process.leave(&mut self.rss, t_ns);
         }
-        if let Some(threads) = threads {
-            let before = process.threads.replace(threads).unwrap_or_default();
-            if threads != before {
-                self.threads.push((t_ns, (threads - before) as i64));
-            }
-        }
-        if let Some(processes) = processes {
-            let before = std::mem::replace(&mut process.processes, processes);
-            self.summed_up.push((t_ns, (processes - before) as i64));
-        }
-        process.is_sum |= processes.is_some();
+        process.ended_ns = is_end.then_some(t_ns);
+        let threads = threads.unwrap_or(process.threads);
+        self.threads.change(t_ns, threads - std::mem::replace(&mut process.threads, threads));
+        let processes = sums_up.unwrap_or(if process.is_sum { process.processes } else { 1.0 });
+        self.alive.change(t_ns, processes - std::mem::replace(&mut process.processes, processes));
+        process.is_sum |= sums_up.is_some();
         process.raise([rss_peak, virtual_peak, open_files, read, written]);
     }
 
+    /// Ends the processes that have been silent for longer than an unchanged one would be: no row told of their end.
+    /// That is looked for once a second.
+    fn end_silent(&mut self) {
+        if self.last_ns < self.looked_ns.saturating_add(WINDOW_NS) {
+            return;
+        }
+        self.looked_ns = self.last_ns;
+        for process in self.processes.values_mut() {
+            if self.last_ns.saturating_sub(process.last_ns) > self.longest_step_ns {
+                process.leave(&mut self.rss, process.last_ns.saturating_add(self.interval_ns).min(self.last_ns));
+                process.end(&mut self.threads, &mut self.alive);
+            }
+        }
+        // Of a process that fell silent, the end is told no later than this.
+        let settled_ns = self.last_ns.saturating_sub(self.longest_step_ns).saturating_sub(WINDOW_NS);
+        self.threads.settle(settled_ns);
+        self.alive.settle(settled_ns);
+    }
+
     /// Lets the last readings of resident memory hold: to the end of the table where the process was still alive then.
-    fn hold_to_the_end(&mut self, interval_ns: i64) {
-        for process in self.processes.values() {
+    fn hold_to_the_end(&mut self) {
+        for process in self.processes.values_mut() {
             let alive = self.last_ns.saturating_sub(process.last_ns) <= self.longest_step_ns;
-            let silent_ns = if alive { self.last_ns } else { process.last_ns.saturating_add(interval_ns) };
-            let until_ns = process.left_ns.unwrap_or(silent_ns).min(self.last_ns);
-            hold(&mut self.rss, process.rss, until_ns);
+            let silent_ns = if alive { self.last_ns } else { process.last_ns.saturating_add(self.interval_ns) };
+            process.leave(&mut self.rss, silent_ns.min(self.last_ns));
+            process.end(&mut self.threads, &mut self.alive);
         }
     }
 
@@ -203,22 +222,17 @@ impl Tree {
         sum(peaks.into_values())
     }
 
-    fn report(self, known: &Known, record: &RunRecord, figures: &mut Figures) {
+    fn report(self, known: &Known, figures: &mut Figures) {
         let over = |value: fn(&Process) -> Option<f64>| self.processes.values().map(value);
         figures.set(Metric::MemorySumOfPeaks, self.sum_of_peaks(known));
         figures.set(Metric::VirtualPeak, greatest(over(|process| process.virtual_peak)));
         figures.set(Metric::OpenFiles, greatest(over(|process| process.open_files)));
         figures.set(Metric::DiskRead, sum(over(|process| process.read)));
         figures.set(Metric::DiskWritten, sum(over(|process| process.written)));
-        let gone = |process: &Process| process.ended_ns.unwrap_or(process.last_ns.saturating_add(1));
-        let lives = self.processes.values().flat_map(|process| {
-            [(process.first_ns, 1), (gone(process), -1), (gone(process), 1 - process.processes as i64)]
-        });
-        figures.set(Metric::Processes, highest_sum(lives.chain(self.summed_up).collect()));
-        let ends = self.processes.values().filter_map(|process| Some((gone(process), -process.threads? as i64)));
-        figures.set(Metric::Threads, highest_sum(self.threads.into_iter().chain(ends).collect()));
-        figures.set_windows(Quantity::RunCpu, shares_of_limit(self.cpu.full(), record));
-        figures.set_windows(Quantity::MemoryRss, self.rss.full());
+        figures.set(Metric::Processes, self.alive.highest());
+        figures.set(Metric::Threads, self.threads.highest());
+        figures.set_windows(Quantity::RunCpu, self.cpu.finish());
+        figures.set_windows(Quantity::MemoryRss, self.rss.finish());
     }
 }
 
@@ -239,16 +253,31 @@ impl Process {
         }
     }
 
+    /// Its resident memory held until now, and is nothing from here on, unless it is read again.
+    fn leave(&mut self, rss: &mut Windows<Series>, until_ns: i64) {
+        if self.rss.is_some() && !self.left {
+            hold(rss, self.rss, until_ns);
+            self.rss = self.rss.map(|(from_ns, value)| (from_ns.max(until_ns), value));
+            self.left = true;
+        }
+    }
+
+    /// It is no more, or not in these rows.
+    fn end(&mut self, threads: &mut Peak, alive: &mut Peak) {
+        let t_ns = self.ended_ns.unwrap_or(self.last_ns.saturating_add(1));
+        threads.change(t_ns, -std::mem::take(&mut self.threads));
+        alive.change(t_ns, -std::mem::take(&mut self.processes));
+    }
+
     fn new(first_ns: i64, start_ns: i64) -> Self {
         Self {
-            first_ns,
             last_ns: first_ns,
             cpu: (start_ns, 0.0),
             rss: None,
-            left_ns: None,
-            threads: None,
+            left: false,
+            threads: 0.0,
             ended_ns: None,
-            processes: 1.0,
+            processes: 0.0,
             is_sum: false,
             rss_peak: None,
             virtual_peak: None,
@@ -260,21 +289,11 @@ impl Process {
 }
 
 /// A reading of resident memory held from its moment to another; nothing where there was no reading.
-fn hold(rss: &mut Windows, reading: Option<(i64, f64)>, until_ns: i64) {
+fn hold(rss: &mut Windows<Series>, reading: Option<(i64, f64)>, until_ns: i64) {
     if let Some((from_ns, value)) = reading {
         let span_s = until_ns.saturating_sub(from_ns) as f64 / WINDOW_NS as f64;
-        rss.add(from_ns, until_ns, value * span_s);
+        rss.add(from_ns, until_ns, [value * span_s]);
     }
-}
-
-/// Highest running sum of changes, in the order of their moments.
-fn highest_sum(mut changes: Vec<(i64, i64)>) -> Option<f64> {
-    changes.sort_unstable();
-    let sums = changes.iter().scan(0, |sum, (_, change)| {
-        *sum = i64::saturating_add(*sum, *change);
-        Some(*sum)
-    });
-    sums.max().map(|highest| highest as f64)
 }
 
 #[cfg(test)]

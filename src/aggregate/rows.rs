@@ -1,10 +1,28 @@
-//! Rows of a table, a batch at a time, so that memory does not grow with the length of a run.
+//! Rows of a table, a row group at a time, so that memory does not grow with the length of a run.
 
 use anyhow::Result;
 use polars::prelude::*;
 
-/// Rows of one batch: some row groups of a file. At ten columns this is about 20 MB.
-const BATCH_ROWS: usize = 262_144;
+use crate::trace::parquet::Groups;
+
+/// A table to be read from its first row to its last.
+pub(super) enum Rows {
+    /// In memory, or short.
+    Whole(Box<LazyFrame>),
+    OfFile(Groups),
+}
+
+impl From<LazyFrame> for Rows {
+    fn from(table: LazyFrame) -> Self {
+        Self::Whole(Box::new(table))
+    }
+}
+
+impl From<Groups> for Rows {
+    fn from(groups: Groups) -> Self {
+        Self::OfFile(groups)
+    }
+}
 
 /// Calls `each` with every row's keys (columns that are never null) and values (as reals), in the order of the file.
 /// A value that is null or no number is missing.
@@ -12,53 +30,79 @@ const BATCH_ROWS: usize = 262_144;
 /// # Errors
 /// The file is damaged, or a column is missing.
 pub(super) fn each_row<const K: usize, const V: usize>(
-    table: LazyFrame,
+    table: impl Into<Rows>,
     keys: [&str; K],
     values: [Expr; V],
     mut each: impl FnMut([i64; K], [Option<f64>; V]),
 ) -> Result<()> {
-    let key_names = keys.map(PlSmallStr::from_str);
-    let value_names: [PlSmallStr; V] = std::array::from_fn(|i| format!("value {i}").into());
-    let keys = key_names.iter().map(|name| col(name.clone()));
-    let values =
-        values.into_iter().zip(&value_names).map(|(value, name)| value.cast(DataType::Float64).alias(name.clone()));
-    let table = table.select(keys.chain(values).collect::<Vec<_>>());
-    for offset in (0..).step_by(BATCH_ROWS) {
-        let batch = table.clone().slice(offset, BATCH_ROWS as IdxSize).collect()?;
-        let keys = key_names.iter().map(|name| batch.column(name)?.i64()).collect::<PolarsResult<Vec<_>>>()?;
-        let values = value_names.iter().map(|name| batch.column(name)?.f64()).collect::<PolarsResult<Vec<_>>>()?;
+    let name = |kind: &str, i: usize| PlSmallStr::from_string(format!("{kind} {i}"));
+    let wanted: Vec<Expr> = (keys.iter().enumerate().map(|(i, key)| col(*key).alias(name("key", i))))
+        // What is null becomes no number, which is missing as well.
+        .chain(values.into_iter().enumerate().map(|(i, value)| real(value).alias(name("value", i))))
+        .collect();
+    let mut take = |table: LazyFrame| -> Result<()> {
+        let mut batch = table.select(&wanted).collect()?;
+        batch.rechunk_mut();
+        let mut keys: [&[i64]; K] = [&[]; K];
+        for (i, key) in keys.iter_mut().enumerate() {
+            *key = batch.column(&name("key", i))?.i64()?.cont_slice()?;
+        }
+        let mut values: [&[f64]; V] = [&[]; V];
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = batch.column(&name("value", i))?.f64()?.cont_slice()?;
+        }
         for row in 0..batch.height() {
             each(
-                std::array::from_fn(|i| keys[i].get(row).unwrap_or_default()),
-                std::array::from_fn(|i| values[i].get(row).filter(|value| value.is_finite())),
+                std::array::from_fn(|i| keys[i][row]),
+                std::array::from_fn(|i| Some(values[i][row]).filter(|value| value.is_finite())),
             );
         }
-        if batch.height() < BATCH_ROWS {
-            break;
+        Ok(())
+    };
+    match table.into() {
+        Rows::Whole(table) => take(*table),
+        Rows::OfFile(groups) => {
+            let names = wanted.iter().flat_map(columns).collect();
+            (0..groups.count()).try_for_each(|group| take(groups.read(group, &names)?))
         }
     }
-    Ok(())
+}
+
+fn real(value: Expr) -> Expr {
+    value.cast(DataType::Float64).fill_null(lit(f64::NAN))
+}
+
+/// Names of the columns that an expression reads.
+fn columns(of: &Expr) -> impl Iterator<Item = PlSmallStr> {
+    of.into_iter().filter_map(|part| match part {
+        Expr::Column(name) => Some(name.clone()),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::aggregate::testing::{Recorded, record, store};
-    use crate::trace::tables::Memory;
+    use crate::trace::tables::Core;
 
     #[test]
-    fn every_row_comes_once_and_in_order_over_the_edges_of_batches() {
-        let rows = 2 * BATCH_ROWS as i64;
+    fn every_row_of_a_file_of_several_row_groups_comes_once_and_in_order() {
         let mut recorded = Recorded::new();
         let run = recorded.run("a", record());
-        store(run, (0..rows).map(|t_ns| Memory { t_ns, pss_bytes: Some(3 * t_ns), ..Memory::default() }));
-        let mut next = 0;
-        let table = run.scan::<Memory>().unwrap().unwrap();
-        each_row(table, ["t_ns"], [col("pss_bytes"), col("uss_bytes")], |[t_ns], values| {
-            assert_eq!((t_ns, values), (next, [Some(3.0 * next as f64), None]));
+        let row = |t_ns: i64| Core { t_ns, core: t_ns % 3, busy_ns: (t_ns % 2 == 0).then_some(t_ns), ..Core::default() };
+        store(run, (0..150_000).map(row));
+        let groups = run.groups::<Core>().unwrap().unwrap();
+        assert_eq!(groups.count(), 3);
+        let (mut next, mut sum) = (0, 0.0);
+        each_row(groups, ["t_ns", "core"], [col("busy_ns") + col("core"), col("idle_ns")], |[t, core], [busy, idle]| {
+            assert_eq!((t, core, idle), (next, next % 3, None));
+            assert_eq!(busy, (t % 2 == 0).then_some((t + core) as f64));
+            sum += busy.unwrap_or_default();
             next += 1;
         })
         .unwrap();
-        assert_eq!(next, rows);
+        // By hand: the even t below 150 000 add up to 74 999 × 75 000, and a third of them each has core 0, 1 and 2.
+        assert_eq!((next, sum), (150_000, 74_999.0 * 75_000.0 + 75_000.0));
     }
 }

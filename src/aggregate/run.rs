@@ -4,10 +4,8 @@ use anyhow::{Context, Result, bail};
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::statistics::quantile;
 use super::steps::StepClock;
 use super::summary::Quantity;
-use super::windows::WINDOW_NS;
 use super::{cgroup, foreign, gpu, host, memory, processes, steps};
 use crate::trace::plausible::contradictions;
 use crate::trace::tables::{Cgroup, Core, Foreign, Gpu, Host, Memory, Process, ProcessSample, Step};
@@ -31,43 +29,33 @@ fn measure(run: &Run) -> Result<Figures> {
         bail!("run.json tells what cannot be: {}", contradictions.join(", "));
     }
     let mut figures = Figures::default();
-    if let Some(table) = run.scan::<Host>()? {
+    if let Some(table) = run.groups::<Host>()? {
         host::host(table, record, &mut figures)?;
     }
-    if let Some(table) = run.scan::<Core>()? {
+    if let Some(table) = run.groups::<Core>()? {
         host::cores(table, record, &mut figures)?;
     }
-    if let Some(samples) = run.scan::<ProcessSample>()? {
+    if let Some(samples) = run.groups::<ProcessSample>()? {
         let known = run.scan::<Process>()?.map(processes::known).transpose()?.unwrap_or_default();
         processes::tree(samples, &known, record, &mut figures)?;
     }
-    if let Some(table) = run.scan::<Cgroup>()? {
+    if let Some(table) = run.groups::<Cgroup>()? {
         cgroup::group(table, record, &mut figures)?;
     }
-    if let Some(table) = run.scan::<Memory>()? {
+    if let Some(table) = run.groups::<Memory>()? {
         memory::pss(table, record, &mut figures)?;
     }
     if let Some(table) = run.scan::<Foreign>()? {
         foreign::programs(table, record, &mut figures)?;
     }
-    if let Some(table) = run.scan::<Gpu>()? {
+    if let Some(table) = run.groups::<Gpu>()? {
         gpu::gpus(table, record, &mut figures)?;
     }
-    if let Some(table) = run.scan::<Step>()? {
+    if let Some(table) = run.groups::<Step>()? {
         steps::steps(table, StepClock::told(&record.effective), &mut figures)?;
     }
-    cut(record, &mut figures);
     totals(record, &mut figures);
     Ok(figures)
-}
-
-/// Leaves out windows that reach beyond the run: processes that outlived the root are still read while they are ended.
-fn cut(record: &RunRecord, figures: &mut Figures) {
-    let Some(duration_ns) = record.duration_ns else { return };
-    for windows in figures.windows.values_mut() {
-        windows.retain(|k, _| (k + 1).saturating_mul(WINDOW_NS) <= duration_ns);
-    }
-    figures.windows.retain(|_, windows| !windows.is_empty());
 }
 
 /// Figures of the run record, and those that rest on windows. A run that was cut has no duration, and so no share of
@@ -82,11 +70,10 @@ fn totals(record: &RunRecord, figures: &mut Figures) {
     figures.set(Metric::CpuTime, cpu);
     figures.set(Metric::CpuUsage, usage);
     if let Some(windows) = figures.windows.get(&Quantity::RunCpu) {
-        let mut shares: Vec<f64> = windows.values().copied().collect();
-        figures.set(Metric::CpuUsageMax, quantile(&mut shares, 1.0));
         // Of fewer windows the percentile would be the maximum by another name.
-        if shares.len() >= 20 {
-            figures.set(Metric::CpuUsageP95, quantile(&mut shares, 0.95));
-        }
+        let p95 = windows.quantile(0.95).filter(|_| windows.len() >= 20);
+        let max = windows.max();
+        figures.set(Metric::CpuUsageMax, max);
+        figures.set(Metric::CpuUsageP95, p95);
     }
 }

@@ -8,7 +8,7 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::rows::each_row;
+use super::rows::{self, each_row};
 use super::statistics::median;
 use crate::trace::StepSource;
 
@@ -84,7 +84,7 @@ struct TrainClock {
 ///
 /// # Errors
 /// The table cannot be read.
-pub(super) fn steps(table: LazyFrame, clock: StepClock, figures: &mut Figures) -> Result<()> {
+pub(super) fn steps(table: impl Into<rows::Rows>, clock: StepClock, figures: &mut Figures) -> Result<()> {
     let Rows { told: rows, shown } = read(table)?;
     if rows.iter().any(|row| !row.is_phase) {
         figures.step_source = Some(StepSource::ShiceSteps);
@@ -113,7 +113,7 @@ struct Rows {
     shown: Vec<Shown>,
 }
 
-fn read(table: LazyFrame) -> Result<Rows> {
+fn read(table: impl Into<rows::Rows>) -> Result<Rows> {
     let columns: [Expr; COLUMNS] = [
         col("kind").eq(lit("phase")),
         col("phase").eq(lit("train")),

@@ -173,19 +173,23 @@ pub struct MetricSummary {
 
 /// A quantity over time, in windows of one second from the run's start: mean, least and greatest over runs.
 ///
-/// Only windows that at least half of the runs have.
+/// Only windows that at least half of the runs have. In runs of more than 68 minutes neighbours are joined, so that the
+/// number of points stays below 4096: then the mean is over runs and windows, least and greatest are those of any
+/// window of any run, and no peak is lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
     pub quantity: Quantity,
     /// Number of runs that it is made of.
     pub runs: usize,
+    /// Windows, which is seconds, that each point stands for.
+    pub point_s: i64,
     pub points: Vec<Point>,
 }
 
-/// One window. A window that was not measured has no point: a gap is a gap.
+/// One window, or some. What was not measured has no point: a gap is a gap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Middle of the window, seconds since the run's start.
+    /// Its middle, seconds since the run's start.
     pub t_s: f64,
     pub mean: f64,
     pub min: f64,

@@ -330,7 +330,7 @@ fn figure(metric: Metric, mean: f64, spread: f64, n: usize) -> MetricSummary {
 pub(crate) fn course(quantity: Quantity, seconds: u32, runs: usize, value: impl Fn(f64) -> f64, spread: f64) -> Course {
     let point =
         |t_s: f64| Point { t_s, mean: value(t_s), min: (value(t_s) - spread).max(0.0), max: value(t_s) + spread };
-    Course { quantity, runs, points: (0..seconds).map(|second| point(f64::from(second) + 0.5)).collect() }
+    Course { quantity, runs, point_s: 1, points: (0..seconds).map(|second| point(f64::from(second) + 0.5)).collect() }
 }
 
 fn core_usage(core: u32, mean: f64) -> CoreUsage {

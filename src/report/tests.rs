@@ -126,7 +126,7 @@ fn charts_of_constant_single_and_unusable_values_end() {
     let far = Point { t_s: 1e300, mean: 1e300, min: -1e300, max: 1e300 };
     let constant = fixture::course(Quantity::RunCpu, 30, 3, |_| 0.0, 0.0);
     let single = fixture::course(Quantity::MemoryRss, 1, 1, |_| 1.0, 0.0);
-    let all_unusable = Course { points: vec![unusable; 5], quantity: Quantity::GpuMemory(0), runs: 1 };
+    let all_unusable = Course { points: vec![unusable; 5], quantity: Quantity::GpuMemory(0), runs: 1, point_s: 1 };
     let mut mixed = fixture::course(Quantity::MemoryPss, 5, 2, |t| t, 1.0);
     mixed.points.extend([unusable, far]);
     mixed.points.reverse();

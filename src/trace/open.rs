@@ -75,12 +75,26 @@ impl Run {
     /// # Errors
     /// The file is damaged, of an unknown schema major, or not what was written; it is named.
     pub fn scan<T: Table>(&self) -> Result<Option<LazyFrame>> {
+        self.check_sum::<T>()?;
+        parquet::scan::<T>(self.tables())
+    }
+
+    /// As [`Self::scan`], to be read row group by row group.
+    ///
+    /// # Errors
+    /// As [`Self::scan`].
+    pub fn groups<T: Table>(&self) -> Result<Option<parquet::Groups>> {
+        self.check_sum::<T>()?;
+        parquet::groups::<T>(self.tables())
+    }
+
+    fn check_sum<T: Table>(&self) -> Result<()> {
         let path = parquet::table_path::<T>(&self.dir);
         let sum = path.file_name().and_then(|name| self.record.files.get(name.to_str()?));
         if let Some(sum) = sum.filter(|_| self.copy.is_none() && path.exists()) {
             sums::check(&path, sum)?;
         }
-        parquet::scan::<T>(self.tables())
+        Ok(())
     }
 
     /// Whether there is a file of the table.

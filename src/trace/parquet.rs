@@ -1,20 +1,23 @@
 //! Parquet files of a trace: one a table and run, written in large row groups, read lazily.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use polars::io::parquet::read::FileMetadata;
 use polars::io::parquet::write::{BatchedWriter, StatisticsOptions};
 use polars::polars_utils::compression::ZstdLevel;
 use polars::prelude::{
-    DataFrame, DataType, Expr, HiveOptions, KeyValueMetadata, LazyFrame, NULL, ParquetCompression, ParquetReader,
-    ParquetWriter, PlRefPath, ScanArgsParquet, Schema, SerReader, col, lit,
+    DataFrame, DataType, Expr, HiveOptions, IntoLazy, KeyValueMetadata, LazyFrame, NULL, ParallelStrategy,
+    ParquetCompression, ParquetReader, ParquetWriter, PlRefPath, PlSmallStr, ScanArgsParquet, Schema, SerReader, col,
+    lit,
 };
 
 use super::run::{REMEDY, open_of_run};
-use super::table::{Buffer, Kind, Shape, Table};
+use super::table::{Buffer, Column, Kind, Shape, Table};
 use super::unharmed::unharmed;
 use super::version::{self, SCHEMA_VERSION};
 use crate::files;
@@ -126,20 +129,7 @@ pub fn scan<T: Table>(folder: &Path) -> Result<Option<LazyFrame>> {
 /// # Errors
 /// As [`scan`].
 pub(super) fn open(path: &Path, shape: Shape) -> Result<LazyFrame> {
-    let file = open_of_run(path)?;
-    let stored = unharmed(|| stored(file))
-        .with_context(|| format!("{} is damaged or no Parquet file; {REMEDY}", path.display()))?;
-    version::check(stored.version.as_deref().unwrap_or_default())
-        .with_context(|| format!("cannot use {}", path.display()))?;
-    stored.refuse_another(shape).with_context(|| format!("cannot use {}; {REMEDY}", path.display()))?;
-    let columns: Vec<Expr> = shape
-        .columns
-        .iter()
-        .map(|column| {
-            let value = if stored.columns.contains(column.name) { col(column.name) } else { lit(NULL) };
-            value.cast(data_type(column.kind)).alias(column.name)
-        })
-        .collect();
+    let (_, stored) = checked(path, shape)?;
     // One named file: neither its name nor its folders (`run=1`) are patterns.
     let options = ScanArgsParquet {
         glob: false,
@@ -149,7 +139,66 @@ pub(super) fn open(path: &Path, shape: Shape) -> Result<LazyFrame> {
     let scan = PlRefPath::try_from_path(path)
         .and_then(|path| LazyFrame::scan_parquet(path, options))
         .with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(scan.select(columns))
+    Ok(scan.select(shape.columns.iter().map(|column| stored.read_as(column)).collect::<Vec<_>>()))
+}
+
+fn checked(path: &Path, shape: Shape) -> Result<(File, Stored)> {
+    let file = open_of_run(path)?;
+    let stored = unharmed(|| stored(&file))
+        .with_context(|| format!("{} is damaged or no Parquet file; {REMEDY}", path.display()))?;
+    version::check(stored.version.as_deref().unwrap_or_default())
+        .with_context(|| format!("cannot use {}", path.display()))?;
+    stored.refuse_another(shape).with_context(|| format!("cannot use {}; {REMEDY}", path.display()))?;
+    Ok((file, stored))
+}
+
+/// A table's row groups one after the other: of a file of any length one group at a time is in memory.
+pub struct Groups {
+    path: PathBuf,
+    file: File,
+    shape: Shape,
+    stored: Stored,
+}
+
+/// As [`scan`], to be read group by group.
+///
+/// # Errors
+/// As [`scan`].
+pub fn groups<T: Table>(folder: &Path) -> Result<Option<Groups>> {
+    let (path, shape) = (table_path::<T>(folder), Shape::of::<T>());
+    if !path.exists() {
+        return Ok(None);
+    }
+    let (file, stored) = checked(&path, shape)?;
+    Ok(Some(Groups { path, file, shape, stored }))
+}
+
+impl Groups {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.stored.footer.row_groups.len()
+    }
+
+    /// The rows of one group, with the columns of these names. A name that the table does not have has no column.
+    ///
+    /// # Errors
+    /// The file is damaged; it is named.
+    pub fn read(&self, group: usize, names: &BTreeSet<PlSmallStr>) -> Result<LazyFrame> {
+        let failed = || format!("{} is damaged; {REMEDY}", self.path.display());
+        let columns = || self.shape.columns.iter().filter(|column| names.contains(column.name));
+        let of_file = columns().filter(|column| self.stored.columns.contains(column.name));
+        // A footer that knows this group only: the others are not looked at.
+        let group = self.stored.footer.row_groups.get(group).with_context(failed)?.clone();
+        let mut footer = self.stored.bare_footer.clone();
+        footer.num_rows = group.num_rows();
+        footer.row_groups = vec![group];
+        let mut reader = ParquetReader::new(BufReader::new(&self.file))
+            .read_parallel(ParallelStrategy::None)
+            .with_columns(Some(of_file.map(|column| column.name.to_owned()).collect()));
+        reader.set_metadata(Arc::new(footer));
+        let frame = reader.finish().with_context(failed)?;
+        Ok(frame.lazy().select(columns().map(|column| self.stored.read_as(column)).collect::<Vec<_>>()))
+    }
 }
 
 /// What a file says of itself.
@@ -158,9 +207,18 @@ struct Stored {
     /// Absent in files that were written before it was kept.
     table: Option<String>,
     columns: Schema,
+    footer: FileMetadata,
+    /// Without its row groups.
+    bare_footer: FileMetadata,
 }
 
 impl Stored {
+    /// A column of a table, whether the file has it or not.
+    fn read_as(&self, column: &Column) -> Expr {
+        let value = if self.columns.contains(column.name) { col(column.name) } else { lit(NULL) };
+        value.cast(data_type(column.kind)).alias(column.name)
+    }
+
     /// A file that lies under another table's name would read as a table of nulls.
     fn refuse_another(&self, shape: Shape) -> Result<()> {
         if let Some(table) = self.table.as_deref().filter(|table| *table != shape.name) {
@@ -182,16 +240,18 @@ impl Stored {
     }
 }
 
-fn stored(file: File) -> Result<Stored> {
-    let mut reader = ParquetReader::new(file);
+fn stored(file: &File) -> Result<Stored> {
+    let mut reader = ParquetReader::new(BufReader::new(file));
     let schema = reader.schema()?;
     let columns = schema.iter().map(|(name, field)| (name.clone(), DataType::from_arrow_field(field))).collect();
-    let footer = Arc::clone(reader.get_metadata()?);
+    let footer = FileMetadata::clone(reader.get_metadata()?);
+    let mut bare_footer = footer.clone();
+    bare_footer.row_groups.clear();
     let value = |key: &str| {
         let pair = footer.key_value_metadata().iter().flatten().find(|pair| pair.key == key);
         pair.and_then(|pair| pair.value.clone())
     };
-    Ok(Stored { version: value(VERSION_KEY), table: value(TABLE_KEY), columns })
+    Ok(Stored { version: value(VERSION_KEY), table: value(TABLE_KEY), columns, footer, bare_footer })
 }
 
 /// Whether values of a stored type can stand for a column without losing anything.

@@ -38,9 +38,9 @@ fn utilisation_is_that_of_the_gpus_that_the_run_used() {
     let figures = measured(two());
     // By hand: 0.9 for 4 s of 10 s.
     assert!((figures.values[&Metric::GpuUtilisation] - 0.36).abs() < 1e-9);
-    let course = &figures.windows[&Quantity::GpuUtilisation(1)];
+    let course = &figures.windows[&Quantity::GpuUtilisation(1)].windows();
     assert!((course[&3] - 0.9).abs() < 1e-9 && course[&4] == 0.0 && course.len() == 10, "{course:?}");
-    assert!(figures.windows[&Quantity::GpuUtilisation(0)].values().all(|share| *share == 0.0));
+    assert!(figures.windows[&Quantity::GpuUtilisation(0)].windows().values().all(|share| *share == 0.0));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_instance_is_no_gpu_of_its_own() {
     let figures = measured(ticks(SECOND, 5 * SECOND).flat_map(|t| [row(t, None, 100), row(t, Some(2), 40)]));
     assert_eq!(figures.values[&Metric::GpuMemoryPeak], 100.0);
     assert_eq!(figures.values[&Metric::GpuMemoryOwnPeak], 7.0);
-    assert!(figures.windows[&Quantity::GpuInstanceMemory(0, 2)].values().all(|bytes| *bytes == 40.0));
+    assert!(figures.windows[&Quantity::GpuInstanceMemory(0, 2)].windows().values().all(|bytes| *bytes == 40.0));
 }
 
 #[test]

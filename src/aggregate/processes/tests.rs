@@ -40,7 +40,7 @@ fn forked_workers_count_with_the_root_at_any_interval() {
     let starts = [(0, 0.0), (1, 2.03), (2, 2.03)];
     for interval in [0.1, 0.25] {
         let figures = measured(forked(ns(interval)), &starts, ns(interval));
-        let cpu = &figures.windows[&Quantity::RunCpu];
+        let cpu = &figures.windows[&Quantity::RunCpu].windows();
         assert_eq!(cpu.len(), 10);
         for (k, share) in cpu {
             // By hand, in cores: the root's half, and for each worker the part of the window in which it lived.
@@ -59,7 +59,7 @@ fn forked_workers_count_with_the_root_at_any_interval() {
 fn a_process_that_ends_half_way_leaves_the_sum_of_memory() {
     for interval in [0.1, 0.25] {
         let figures = measured(forked(ns(interval)), &[], ns(interval));
-        let rss = &figures.windows[&Quantity::MemoryRss];
+        let rss = &figures.windows[&Quantity::MemoryRss].windows();
         assert!([0, 1, 8, 9].iter().all(|k| (rss[k] - 100.0).abs() < 1e-6), "{rss:?}");
         assert!((3..=6).all(|k| (rss[&k] - 200.0).abs() < 1e-6), "{rss:?}");
         // It lived for 0.41 s of the window; the last sample holds for one interval.
@@ -73,7 +73,7 @@ fn memory_ends_with_the_sample_that_no_longer_has_it() {
     let mut rows: Vec<_> = (0..=30).map(|tick| row(f64::from(tick) * 0.1, 0, Some(100))).collect();
     rows.extend([row(1.0, 1, Some(10)), row(1.75, 1, None), row(2.75, 1, None)]);
     rows.sort_by_key(|row| row.t_ns);
-    let rss = measured(rows, &[(1, 0.8)], ns(0.1)).windows.remove(&Quantity::MemoryRss).unwrap();
+    let rss = measured(rows, &[(1, 0.8)], ns(0.1)).windows.remove(&Quantity::MemoryRss).unwrap().windows();
     // By hand: from its start at 0.8 s to 1.75 s.
     let right = [100.0 + 10.0 * 0.2, 100.0 + 10.0 * 0.75, 100.0];
     assert!(rss.values().zip(right).all(|(bytes, right)| (bytes - right).abs() < 1e-6), "{rss:?}");
@@ -89,9 +89,9 @@ fn a_process_that_does_not_change_is_written_rarely_and_stays_in_the_sums() {
         }
     }
     let figures = measured(rows, &[], ns(0.1));
-    let rss = &figures.windows[&Quantity::MemoryRss];
+    let rss = &figures.windows[&Quantity::MemoryRss].windows();
     assert!(rss.len() == 9 && rss.values().all(|bytes| (bytes - 11.0).abs() < 1e-9), "{rss:?}");
-    let cpu = &figures.windows[&Quantity::RunCpu];
+    let cpu = &figures.windows[&Quantity::RunCpu].windows();
     assert!(cpu.values().all(|share| (share - 0.5).abs() < 1e-6), "{cpu:?}");
 }
 
@@ -107,7 +107,7 @@ fn short_workers_never_add_up_to_more_than_they_used() {
             rows.push(ProcessSample { cpu_ns: Some(t - start), ..sample(t, worker) });
         }
     }
-    let cpu = measured(rows, &starts, ns(0.1)).windows.remove(&Quantity::RunCpu).unwrap();
+    let cpu = measured(rows, &starts, ns(0.1)).windows.remove(&Quantity::RunCpu).unwrap().windows();
     assert!(cpu.values().all(|share| *share > 0.3 && *share <= 0.5 + 1e-9), "{cpu:?}");
 }
 
@@ -117,7 +117,7 @@ fn a_clock_that_steps_back_voids_its_windows_only() {
         let cpu = if t <= 2 * SECOND { t } else { t - ns(2.4) };
         ProcessSample { cpu_ns: Some(cpu), ..sample(t, 0) }
     });
-    let cpu = measured(rows.collect(), &[], ns(0.5)).windows.remove(&Quantity::RunCpu).unwrap();
+    let cpu = measured(rows.collect(), &[], ns(0.5)).windows.remove(&Quantity::RunCpu).unwrap().windows();
     assert_eq!(cpu.keys().copied().collect::<Vec<_>>(), [0, 1, 3, 4]);
     assert!(cpu.values().all(|share| (share - 0.5).abs() < 1e-9), "{cpu:?}");
 }
@@ -131,7 +131,7 @@ fn a_gap_in_sampling_has_no_windows() {
     });
     let figures = measured(rows.collect(), &[], ns(0.1));
     for quantity in [Quantity::RunCpu, Quantity::MemoryRss] {
-        let kept: Vec<i64> = figures.windows[&quantity].keys().copied().collect();
+        let kept: Vec<i64> = figures.windows[&quantity].windows().keys().copied().collect();
         assert_eq!(kept, [0, 1, 2, 6, 7, 8, 9], "{quantity:?}");
     }
 }
@@ -248,7 +248,7 @@ fn a_process_that_leaves_the_sum_counts_there_no_more_and_in_its_own_rows_from_t
     for (metric, right) in right {
         assert_eq!(figures.values[&metric], right, "{metric:?}");
     }
-    let rss: Vec<f64> = figures.windows[&Quantity::MemoryRss].values().copied().collect();
+    let rss: Vec<f64> = figures.windows[&Quantity::MemoryRss].windows().values().copied().collect();
     let right = [165.0, 165.0, 165.0, 165.0, 185.0, 185.0, 185.0, 185.0, 175.0, 175.0];
     assert!(rss.len() == 10 && rss.iter().zip(right).all(|(rss, right)| (rss - right).abs() < 1e-6), "{rss:?}");
 }

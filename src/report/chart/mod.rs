@@ -1,10 +1,6 @@
 //! Charts, drawn once as SVG: a page takes it with CSS variables for colours, Markdown takes it rasterised.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
-use resvg::tiny_skia::{Color, Pixmap, Transform};
-use resvg::usvg::{Options, Tree, fontdb};
 
 use super::escape;
 
@@ -13,10 +9,8 @@ pub(crate) mod cores;
 pub(crate) mod course;
 mod font;
 mod palette;
+mod png;
 mod ticks;
-
-/// Device pixels to a CSS pixel in the PNG, for sharp text on dense screens.
-const DENSITY: f32 = 2.0;
 
 /// What is drawn.
 #[derive(Clone, Debug)]
@@ -62,7 +56,7 @@ impl Chart {
     /// # Errors
     /// The picture cannot be made; the chart is named.
     pub fn png(&self) -> Result<Vec<u8>> {
-        rasterise(&self.svg).with_context(|| format!("cannot rasterise the chart {}", self.id))
+        png::rasterise(&self.svg).with_context(|| format!("cannot rasterise the chart {}", self.id))
     }
 }
 
@@ -78,23 +72,4 @@ fn with_head(drawn: &str, id: &str, title: &str, description: &str) -> String {
         canvas::WIDTH,
         canvas::HEIGHT,
     )
-}
-
-fn rasterise(svg: &str) -> Result<Vec<u8>> {
-    let mut fonts = fontdb::Database::new();
-    fonts.load_font_data(font::FONT.to_vec());
-    let family = fonts
-        .faces()
-        .next()
-        .and_then(|face| face.families.first())
-        .map(|(name, _)| name.clone())
-        .context("the bundled font has no name")?;
-    fonts.set_sans_serif_family(family);
-    let options = Options { fontdb: Arc::new(fonts), ..Options::default() };
-    let tree = Tree::from_str(svg, &options)?;
-    let size = tree.size().to_int_size().scale_by(DENSITY).context("no size")?;
-    let mut picture = Pixmap::new(size.width(), size.height()).context("no room for the picture")?;
-    picture.fill(Color::WHITE);
-    resvg::render(&tree, Transform::from_scale(DENSITY, DENSITY), &mut picture.as_mut());
-    Ok(picture.encode_png()?)
 }
