@@ -72,7 +72,8 @@ fn link_tables(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let name = entry?.file_name();
         if name.to_string_lossy().ends_with(".parquet") {
-            fs::hard_link(from.join(&name), to.join(&name)).with_context(|| format!("cannot link {}", name.display()))?;
+            fs::hard_link(from.join(&name), to.join(&name))
+                .with_context(|| format!("cannot link {}", name.display()))?;
         }
     }
     Ok(())

@@ -20,8 +20,14 @@ pub(super) fn write(folder: &Path, run: u32, shape: Shape) -> Result<()> {
     let mut machine = Machine::new(run, shape);
     for process in 0..shape.processes {
         sinks.push(
-            Process { process, pid: Some(1000 + process), start_ns: Some(0), name: Some("python".into()), ..Process::default() }
-                .into(),
+            Process {
+                process,
+                pid: Some(1000 + process),
+                start_ns: Some(0),
+                name: Some("python".into()),
+                ..Process::default()
+            }
+            .into(),
         )?;
     }
     for phase in ["setup", "train"] {
@@ -85,7 +91,9 @@ impl Machine {
         sinks.push(self.group(t_ns).into())?;
         if tick % 20 == 0 {
             let pss_bytes = self.processes.iter().map(|process| process.pages * PAGE * 9 / 10).sum();
-            sinks.push(Memory { t_ns, pss_bytes: Some(pss_bytes), uss_bytes: Some(pss_bytes / 2), ..Memory::default() }.into())?;
+            sinks.push(
+                Memory { t_ns, pss_bytes: Some(pss_bytes), uss_bytes: Some(pss_bytes / 2), ..Memory::default() }.into(),
+            )?;
         }
         if tick % 5 == 0 && t_ns > SECOND {
             for _ in 0..2 {

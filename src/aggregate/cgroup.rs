@@ -5,7 +5,7 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::readings::{CounterWindows, greatest};
+use super::readings::{CounterWindows, raise};
 use super::rows::{Rows, each_row};
 use super::summary::Quantity;
 use super::windows::{Span, share_of_limit};
@@ -25,8 +25,8 @@ pub(super) fn group(table: impl Into<Rows>, record: &RunRecord, figures: &mut Fi
     let columns = ["cpu_ns", "memory_peak_bytes", "memory_bytes"].map(col);
     each_row(table, ["t_ns"], columns, |[t], [cpu_ns, peak_bytes, bytes]| {
         cpu.push(t, cpu_ns);
-        peak = greatest([peak, peak_bytes].into_iter());
-        charged = greatest([charged, bytes].into_iter());
+        raise(&mut peak, peak_bytes);
+        raise(&mut charged, bytes);
     })?;
     let is_the_runs = |scope: Option<GroupScope>| scope.is_some_and(GroupScope::is_the_runs);
     if is_the_runs(record.cgroup.memory) {

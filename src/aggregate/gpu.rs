@@ -7,7 +7,7 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::readings::{Counter, Gauge, GaugeWindows, Trapezoid, greatest, mean, sum};
+use super::readings::{Counter, Gauge, GaugeWindows, Trapezoid, greatest, mean, raise, sum};
 use super::rows::{Rows, each_row};
 use super::summary::Quantity;
 use super::windows::Span;
@@ -101,7 +101,7 @@ fn of_devices(gpus: &[&Gpu], figures: &mut Figures) {
     figures.set(Metric::GpuPowerInstantMax, greatest(each(|gpu| gpu.instant_max)).map(|mw| mw / 1e3));
     figures.set(Metric::GpuEnergy, sum(each(Gpu::energy_mj)).map(|mj| mj / 1e3));
     for (at, (metric, _)) in HELD_DOWN.into_iter().enumerate() {
-        figures.set(metric, mean(gpus.iter().map(|gpu| gpu.held_down[at].mean())));
+        figures.set(metric, mean(gpus.iter().map(|gpu| gpu.held_down.share(at))));
     }
     figures.set(Metric::GpuTemperatureMax, greatest(each(|gpu| gpu.temperature_max)));
     figures.set(Metric::GpuEccCorrected, sum(each(|gpu| gpu.ecc_corrected.amount())));
@@ -124,8 +124,7 @@ struct Gpu {
     /// In milliwatt seconds, which are millijoules.
     power_area: Trapezoid,
     instant_max: Option<f64>,
-    /// In the order of [`HELD_DOWN`].
-    held_down: [Gauge; HELD_DOWN.len()],
+    held_down: HeldDown,
     ecc_corrected: Counter,
     ecc_uncorrected: Counter,
 }
@@ -146,7 +145,7 @@ impl Gpu {
             power: Gauge::new(span),
             power_area: Trapezoid::new(span),
             instant_max: None,
-            held_down: std::array::from_fn(|_| Gauge::new(span)),
+            held_down: HeldDown::new(span),
             ecc_corrected: Counter::default(),
             ecc_uncorrected: Counter::default(),
         }
@@ -162,25 +161,51 @@ impl Gpu {
             // The reading from before the command ran.
             self.memory_before = self.memory_before.or(used);
         }
-        let keep = |kept: &mut Option<f64>, value| *kept = greatest([*kept, value].into_iter());
-        keep(&mut self.memory_peak, used);
-        keep(&mut self.own_peak, own);
-        keep(&mut self.others_peak, others);
-        keep(&mut self.unattributed, unattributed(used, own, others));
-        keep(&mut self.temperature_max, temperature);
-        keep(&mut self.instant_max, instant);
+        raise(&mut self.memory_peak, used);
+        raise(&mut self.own_peak, own);
+        raise(&mut self.others_peak, others);
+        raise(&mut self.unattributed, unattributed(used, own, others));
+        raise(&mut self.temperature_max, temperature);
+        raise(&mut self.instant_max, instant);
         self.energy_mj.push(t_ns, energy);
         self.power.push(t_ns, power);
         self.power_area.push(t_ns, power);
-        for (gauge, (_, bits)) in self.held_down.iter_mut().zip(HELD_DOWN) {
-            gauge.push(t_ns, reasons.map(|reasons| f64::from(u8::from(reasons as i64 & bits != 0))));
-        }
+        self.held_down.push(t_ns, reasons);
         self.ecc_corrected.push(t_ns, corrected);
         self.ecc_uncorrected.push(t_ns, uncorrected);
     }
 
     fn energy_mj(&self) -> Option<f64> {
         self.energy_mj.amount().or(self.power_area.area())
+    }
+}
+
+/// For how long clocks were held down, by each group of reasons, in the order of [`HELD_DOWN`]. A reading holds until
+/// the next one, as that of a [`Gauge`].
+struct HeldDown {
+    readings: Gauge,
+    held_ns: [i64; HELD_DOWN.len()],
+}
+
+impl HeldDown {
+    fn new(span: Span) -> Self {
+        Self { readings: Gauge::new(span), held_ns: [0; HELD_DOWN.len()] }
+    }
+
+    fn push(&mut self, t_ns: i64, reasons: Option<f64>) {
+        let before_ns = self.readings.span_ns();
+        let Some((_, held)) = self.readings.push(t_ns, reasons) else { return };
+        let held = held as i64;
+        if held != 0 {
+            for (held_ns, (_, bits)) in self.held_ns.iter_mut().zip(HELD_DOWN) {
+                *held_ns += if held & bits == 0 { 0 } else { self.readings.span_ns() - before_ns };
+            }
+        }
+    }
+
+    fn share(&self, at: usize) -> Option<f64> {
+        let span_ns = self.readings.span_ns();
+        (span_ns > 0).then(|| self.held_ns[at] as f64 / span_ns as f64)
     }
 }
 

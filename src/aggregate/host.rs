@@ -9,8 +9,8 @@ use super::figures::Figures;
 use super::metric::Metric;
 use super::readings::{Change, Counter};
 use super::rows::{Rows, each_row};
-use super::summary::{BUSY_CORE, Quantity};
 use super::series::{Series, Shares};
+use super::summary::{BUSY_CORE, Quantity};
 use super::windows::{Keep, Span, Windows};
 use crate::trace::RunRecord;
 
@@ -31,7 +31,7 @@ impl<K: Keep<2>> Cpu<K> {
         let Some((busy, all)) = busy.zip(all) else { return };
         match (self.busy.push(t_ns, Some(busy)), self.all.push(t_ns, Some(all))) {
             (Change::Grown { from_ns, amount: busy }, Change::Grown { amount: all, .. }) => {
-                self.windows.add(from_ns, t_ns, [busy, all]);
+                return self.windows.add_and_reach(from_ns, t_ns, [busy, all]);
             }
             (Change::Back { from_ns }, _) | (_, Change::Back { from_ns }) => self.windows.void(from_ns, t_ns),
             _ => {}
@@ -159,7 +159,8 @@ pub(super) fn cores(table: impl Into<Rows>, record: &RunRecord, figures: &mut Fi
     })?;
     let shares = cores.iter().filter_map(|(core, cpu)| Some((u32::try_from(*core).ok()?, cpu.share_of(&cpu.busy)?)));
     figures.cores = shares.collect();
-    let watched: Vec<Busy> = cores.into_values().map(|cpu| cpu.windows.finish()).filter(|core| core.windows > 0).collect();
+    let watched: Vec<Busy> =
+        cores.into_values().map(|cpu| cpu.windows.finish()).filter(|core| core.windows > 0).collect();
     let above = watched.iter().filter(|core| core.busy * 2 >= core.windows).count();
     figures.set(Metric::CoresAbove85, (!watched.is_empty()).then_some(above as f64));
     Ok(())

@@ -5,7 +5,7 @@ use polars::prelude::*;
 
 use super::figures::Figures;
 use super::metric::Metric;
-use super::readings::{GaugeWindows, greatest};
+use super::readings::{GaugeWindows, raise};
 use super::rows::{Rows, each_row};
 use super::summary::Quantity;
 use super::windows::{Span, WINDOW_NS};
@@ -20,7 +20,7 @@ pub(super) fn pss(table: impl Into<Rows>, record: &RunRecord, figures: &mut Figu
     let (mut peak, mut gap_ns, mut last_ns) = (None, 0, 0);
     each_row(table, ["t_ns"], [col("pss_bytes")], |[t], [bytes]| {
         pss.push(t, bytes);
-        peak = greatest([peak, bytes].into_iter());
+        raise(&mut peak, bytes);
         if bytes.is_some() {
             (gap_ns, last_ns) = (gap_ns.max(t - last_ns), t);
         }

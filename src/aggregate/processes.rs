@@ -8,10 +8,10 @@ use polars::prelude::*;
 use super::figures::Figures;
 use super::metric::Metric;
 use super::peak::Peak;
-use super::readings::{greatest, sum};
+use super::readings::{greatest, raise, sum};
 use super::rows::{Rows, each_row};
-use super::summary::Quantity;
 use super::series::Series;
+use super::summary::Quantity;
 use super::windows::{Span, WINDOW_NS, Windows, share_of_limit};
 use crate::trace::RunRecord;
 
@@ -31,6 +31,7 @@ struct Tree {
 
 /// What is kept of one process.
 struct Process {
+    start_ns: i64,
     last_ns: i64,
     cpu: (i64, f64),
     /// Since when resident memory is what it is.
@@ -77,12 +78,9 @@ pub(super) fn tree(samples: impl Into<Rows>, known: &Known, record: &RunRecord, 
         "open_files",
     ];
     each_row(samples, ["t_ns", "process"], columns.map(col), |[t, process], values| {
-        if known.clients.contains(&process) {
-            return;
+        if known.clients.is_empty() || !known.clients.contains(&process) {
+            tree.push(t, process, known, values);
         }
-        // The root exists, stopped, before the run starts, and the kernel tells starts in ticks.
-        let start_ns = known.starts.get(&process).map_or(t, |start| t.min(*start).max(0));
-        tree.push(t, process, start_ns, values);
     })?;
     tree.hold_to_the_end();
     tree.report(known, figures);
@@ -97,6 +95,13 @@ pub(super) struct Known {
     /// The first number of each process: one that had left its rows for `other` comes back under another.
     first_numbers: BTreeMap<i64, i64>,
     clients: BTreeSet<i64>,
+}
+
+impl Known {
+    /// The root exists, stopped, before the run starts, and the kernel tells starts in ticks.
+    fn start_ns(&self, process: i64, first_ns: i64) -> i64 {
+        self.starts.get(&process).map_or(first_ns, |start| first_ns.min(*start).max(0))
+    }
 }
 
 /// Reads the `process` table.
@@ -150,12 +155,13 @@ impl Tree {
         }
     }
 
-    fn push(&mut self, t_ns: i64, process: i64, start_ns: i64, values: [Option<f64>; 9]) {
+    fn push(&mut self, t_ns: i64, process: i64, known: &Known, values: [Option<f64>; 9]) {
         let [cpu, rss, threads, rss_peak, virtual_peak, read, written, sums_up, open_files] = values;
         let is_end = values.iter().all(Option::is_none);
         self.last_ns = self.last_ns.max(t_ns);
         self.end_silent();
-        let process = self.processes.entry(process).or_insert_with(|| Process::new(t_ns, start_ns));
+        let process =
+            self.processes.entry(process).or_insert_with(|| Process::new(t_ns, known.start_ns(process, t_ns)));
         process.last_ns = process.last_ns.max(t_ns);
         if let Some(cpu) = cpu {
             let (from_ns, before) = std::mem::replace(&mut process.cpu, (t_ns, cpu));
@@ -167,7 +173,7 @@ impl Tree {
             self.cpu.reach(t_ns);
         }
         if let Some(rss) = rss {
-            hold(&mut self.rss, process.rss.replace((t_ns, rss)).or(Some((start_ns, rss))), t_ns);
+            hold(&mut self.rss, process.rss.replace((t_ns, rss)).or(Some((process.start_ns, rss))), t_ns);
             self.rss.reach(t_ns);
             process.left = false;
         } else if !process.left {
@@ -240,7 +246,6 @@ impl Process {
     /// Takes what a row tells of peaks and totals so far.
     fn raise(&mut self, [rss_peak, virtual_bytes, open_files, read, written]: [Option<f64>; 5]) {
         // The greatest value so far: a last reading of a process that is just ending must not take anything back.
-        let raise = |so_far: &mut Option<f64>, value| *so_far = greatest([*so_far, value].into_iter());
         raise(&mut self.read, read);
         raise(&mut self.written, written);
         if self.is_sum {
@@ -271,6 +276,7 @@ impl Process {
 
     fn new(first_ns: i64, start_ns: i64) -> Self {
         Self {
+            start_ns,
             last_ns: first_ns,
             cpu: (start_ns, 0.0),
             rss: None,

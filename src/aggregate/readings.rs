@@ -70,7 +70,7 @@ impl CounterWindows {
     /// As [`Counter::push`]. A window in which the counter stepped back is left out.
     pub(super) fn push(&mut self, t_ns: i64, value: Option<f64>) {
         match self.counter.push(t_ns, value) {
-            Change::Grown { from_ns, amount } => self.windows.add(from_ns, t_ns, [amount]),
+            Change::Grown { from_ns, amount } => return self.windows.add_and_reach(from_ns, t_ns, [amount]),
             Change::Back { from_ns } => self.windows.void(from_ns, t_ns),
             Change::Unknown => {}
         }
@@ -114,6 +114,11 @@ impl Gauge {
         Some((from_ns, before))
     }
 
+    /// Time over which it is known, gaps left out.
+    pub(super) fn span_ns(&self) -> i64 {
+        self.span_ns
+    }
+
     /// Mean over time up to the last reading, gaps left out.
     pub(super) fn mean(&self) -> Option<f64> {
         (self.span_ns > 0).then(|| self.held / self.span_ns as f64)
@@ -135,8 +140,7 @@ impl GaugeWindows {
     pub(super) fn push(&mut self, t_ns: i64, value: Option<f64>) {
         if let Some((from_ns, held)) = self.gauge.push(t_ns, value) {
             let span_ns = t_ns.saturating_sub(from_ns);
-            self.windows.add(from_ns, t_ns, [held * (span_ns as f64 / WINDOW_NS as f64)]);
-            self.windows.reach(t_ns);
+            self.windows.add_and_reach(from_ns, t_ns, [held * (span_ns as f64 / WINDOW_NS as f64)]);
         }
     }
 
@@ -176,6 +180,15 @@ impl Trapezoid {
     /// Unit of the gauge × seconds; absent where no two readings were close enough.
     pub(super) fn area(&self) -> Option<f64> {
         self.area
+    }
+}
+
+/// Raises what is kept to a value that is there and greater.
+pub(super) fn raise(kept: &mut Option<f64>, value: Option<f64>) {
+    if let Some(value) = value
+        && kept.is_none_or(|kept| value > kept)
+    {
+        *kept = Some(value);
     }
 }
 

@@ -90,17 +90,23 @@ mod tests {
     fn every_row_of_a_file_of_several_row_groups_comes_once_and_in_order() {
         let mut recorded = Recorded::new();
         let run = recorded.run("a", record());
-        let row = |t_ns: i64| Core { t_ns, core: t_ns % 3, busy_ns: (t_ns % 2 == 0).then_some(t_ns), ..Core::default() };
+        let row =
+            |t_ns: i64| Core { t_ns, core: t_ns % 3, busy_ns: (t_ns % 2 == 0).then_some(t_ns), ..Core::default() };
         store(run, (0..150_000).map(row));
         let groups = run.groups::<Core>().unwrap().unwrap();
         assert_eq!(groups.count(), 3);
         let (mut next, mut sum) = (0, 0.0);
-        each_row(groups, ["t_ns", "core"], [col("busy_ns") + col("core"), col("idle_ns")], |[t, core], [busy, idle]| {
-            assert_eq!((t, core, idle), (next, next % 3, None));
-            assert_eq!(busy, (t % 2 == 0).then_some((t + core) as f64));
-            sum += busy.unwrap_or_default();
-            next += 1;
-        })
+        each_row(
+            groups,
+            ["t_ns", "core"],
+            [col("busy_ns") + col("core"), col("idle_ns")],
+            |[t, core], [busy, idle]| {
+                assert_eq!((t, core, idle), (next, next % 3, None));
+                assert_eq!(busy, (t % 2 == 0).then_some((t + core) as f64));
+                sum += busy.unwrap_or_default();
+                next += 1;
+            },
+        )
         .unwrap();
         // By hand: the even t below 150 000 add up to 74 999 × 75 000, and a third of them each has core 0, 1 and 2.
         assert_eq!((next, sum), (150_000, 74_999.0 * 75_000.0 + 75_000.0));

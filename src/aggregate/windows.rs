@@ -108,7 +108,24 @@ impl<K: Keep<N>, const N: usize> Windows<K, N> {
             }
         }
         self.reached_ns = self.reached_ns.max(Some(t_ns));
-        self.settle(t_ns.saturating_sub(self.late_ns).div_euclid(WINDOW_NS));
+        self.settle_before(t_ns);
+    }
+
+    /// Both at once, of what accrued since the last reading.
+    pub(super) fn add_and_reach(&mut self, from_ns: i64, to_ns: i64, amounts: [f64; N]) {
+        if self.reached_ns != Some(from_ns) || to_ns <= from_ns {
+            self.add(from_ns, to_ns, amounts);
+            return self.reach(to_ns);
+        }
+        let span_ns = to_ns.saturating_sub(from_ns);
+        for (index, part_ns) in self.parts(from_ns, to_ns) {
+            self.with(index, |window| {
+                window.add(amounts, part_ns as f64 / span_ns as f64);
+                window.covered_ns += part_ns;
+            });
+        }
+        self.reached_ns = Some(to_ns);
+        self.settle_before(to_ns);
     }
 
     /// Takes the windows of a span out: what accrued in it is unknown.
@@ -136,6 +153,14 @@ impl<K: Keep<N>, const N: usize> Windows<K, N> {
             self.open.push_back(Window { amounts: [0.0; N], covered_ns: 0, void: false });
         }
         change(&mut self.open[place]);
+    }
+
+    /// Hands on the windows that end before a reading, as far as nothing can come to them any more.
+    fn settle_before(&mut self, t_ns: i64) {
+        let settled_ns = t_ns.saturating_sub(self.late_ns);
+        if settled_ns >= self.first.saturating_add(1).saturating_mul(WINDOW_NS) {
+            self.settle(settled_ns.div_euclid(WINDOW_NS));
+        }
     }
 
     /// Hands on the windows before one.

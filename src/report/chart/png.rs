@@ -92,9 +92,8 @@ impl Palette {
 }
 
 fn nearest(colours: &[Rgb], to: Rgb) -> u8 {
-    let distance = |colour: &Rgb| -> i32 {
-        colour.iter().zip(to).map(|(a, b)| (i32::from(*a) - i32::from(b)).pow(2)).sum()
-    };
+    let distance =
+        |colour: &Rgb| -> i32 { colour.iter().zip(to).map(|(a, b)| (i32::from(*a) - i32::from(b)).pow(2)).sum() };
     let nearest = colours.iter().enumerate().min_by_key(|(_, colour)| distance(colour));
     nearest.map_or(0, |(index, _)| u8::try_from(index).unwrap_or_default())
 }
@@ -140,6 +139,9 @@ mod tests {
         assert_eq!(picture, rasterise(svg).unwrap());
         let pixels = decoded(&picture);
         assert_eq!((pixels.len(), pixels[0], pixels[20 * 80 + 20]), (80 * 40, [255; 3], [0x09, 0x69, 0xda]));
-        assert!(pixels[40..].as_chunks::<80>().0.iter().flat_map(|row| &row[..40]).any(|pixel| *pixel == [0; 3]), "text");
+        assert!(
+            pixels[40..].as_chunks::<80>().0.iter().flat_map(|row| &row[..40]).any(|pixel| *pixel == [0; 3]),
+            "text"
+        );
     }
 }
