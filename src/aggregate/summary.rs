@@ -226,6 +226,13 @@ pub enum Quantity {
     GpuInstanceMemory(u32, u32),
 }
 
+impl Course {
+    /// Whether a point stands for several windows.
+    pub fn is_joined(&self) -> bool {
+        self.point_s > 1
+    }
+}
+
 impl CaseSummary {
     /// Whether the workload told that it used a GPU, or, where it told nothing, one was used: by its processes as the
     /// driver lists them, else by what the GPUs did. A device that was asked for is no device that was used.

@@ -11,8 +11,8 @@ use crate::report::format::Scale;
 /// More points than this cannot be told apart on the sheet.
 const MOST_POINTS: usize = 800;
 
-/// Windows are a second long; a longer step between two points is a gap.
-const GAP_S: f64 = 1.5;
+/// A step between two points that is longer than this, in what a point stands for, is a gap.
+const GAP: f64 = 1.5;
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
@@ -35,14 +35,13 @@ pub(crate) struct CourseChart<'a> {
     pub(crate) peak: String,
 }
 
-/// The first point with the greatest mean.
-pub(crate) fn peak(course: &Course) -> Option<Point> {
-    course
-        .points
-        .iter()
-        .copied()
-        .filter(is_finite)
-        .reduce(|best, point| if point.mean > best.mean { point } else { best })
+/// The first point with the greatest mean over runs; where it stands for several windows, with the greatest window of
+/// any run, for a peak of one window is in no mean over many.
+pub(crate) fn peak(course: &Course) -> Option<(Point, f64)> {
+    let height = |point: &Point| if course.is_joined() { point.max } else { point.mean };
+    let points = course.points.iter().copied().filter(is_finite);
+    let peak = points.reduce(|best, point| if height(&point) > height(&best) { point } else { best })?;
+    Some((peak, height(&peak)))
 }
 
 /// Whether a course has enough points for a line.
@@ -69,18 +68,18 @@ pub(super) fn draw(chart: &CourseChart<'_>) -> Result<String> {
             course(canvas, series.course, SERIES[index % SERIES.len()])?;
         }
         match chart.series.first().and_then(|series| peak(series.course)) {
-            Some(point) => canvas.mark((point.t_s, point.mean), &chart.peak, SERIES[0]),
+            Some((point, height)) => canvas.mark((point.t_s, height), &chart.peak, SERIES[0]),
             None => Ok(()),
         }
     })
 }
 
 fn course(canvas: &Canvas<'_>, course: &Course, ink: Ink) -> Result<()> {
-    for segment in segments(&course.points) {
+    for segment in segments(course) {
         let line = |value: fn(&Point) -> f64| -> Vec<(f64, f64)> {
             segment.iter().map(|point| (point.t_s, value(point))).collect()
         };
-        if course.runs > 1 {
+        if course.runs > 1 || course.is_joined() {
             canvas.band(&line(|point| point.min), &line(|point| point.max), ink)?;
         }
         canvas.line(&line(|point| point.mean), ink)?;
@@ -89,11 +88,12 @@ fn course(canvas: &Canvas<'_>, course: &Course, ink: Ink) -> Result<()> {
 }
 
 /// Unbroken stretches of finite points, thinned to what a sheet can show.
-fn segments(points: &[Point]) -> Vec<Vec<Point>> {
+fn segments(course: &Course) -> Vec<Vec<Point>> {
+    let (points, gap_s) = (&course.points, GAP * course.point_s as f64);
     let mut segments: Vec<Vec<Point>> = Vec::new();
     for point in points.iter().copied().filter(is_finite) {
         match segments.last_mut() {
-            Some(segment) if segment.last().is_some_and(|last| point.t_s - last.t_s <= GAP_S) => segment.push(point),
+            Some(segment) if segment.last().is_some_and(|last| point.t_s - last.t_s <= gap_s) => segment.push(point),
             _ => segments.push(vec![point]),
         }
     }
@@ -104,15 +104,17 @@ fn segments(points: &[Point]) -> Vec<Vec<Point>> {
         .collect()
 }
 
-/// Keeps, of each group of neighbours, the points with the least and the greatest mean: peaks stay.
+/// Keeps, of each group of neighbours, the points with the least and the greatest mean, and those with the least and the
+/// greatest value of any run: peaks stay, of the line and of the band.
 fn thinned(points: &[Point], group: usize) -> Vec<Point> {
     points.chunks(group).flat_map(extremes).collect()
 }
 
 fn extremes(group: &[Point]) -> Vec<Point> {
-    let by_mean = |a: &&Point, b: &&Point| a.mean.total_cmp(&b.mean);
-    let mut kept: Vec<Point> =
-        group.iter().min_by(by_mean).into_iter().chain(group.iter().max_by(by_mean)).copied().collect();
+    let by = |value: fn(&Point) -> f64| move |a: &&Point, b: &&Point| value(a).total_cmp(&value(b));
+    let least = [group.iter().min_by(by(|point| point.mean)), group.iter().min_by(by(|point| point.min))];
+    let greatest = [group.iter().max_by(by(|point| point.mean)), group.iter().max_by(by(|point| point.max))];
+    let mut kept: Vec<Point> = least.into_iter().chain(greatest).flatten().copied().collect();
     kept.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
     kept.dedup();
     kept
@@ -120,4 +122,43 @@ fn extremes(group: &[Point]) -> Vec<Point> {
 
 fn is_finite(point: &Point) -> bool {
     [point.t_s, point.mean, point.min, point.max].iter().all(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::summary::Quantity;
+
+    fn course(point_s: i64, points: &[(f64, f64, f64)]) -> Course {
+        let point = |(t_s, mean, max): &(f64, f64, f64)| Point { t_s: *t_s, mean: *mean, min: 0.0, max: *max };
+        Course { quantity: Quantity::HostCpu, runs: 1, point_s, points: points.iter().map(point).collect() }
+    }
+
+    #[test]
+    fn the_peak_of_joined_windows_is_the_highest_window() {
+        let points = [(16.0, 0.5, 0.6), (48.0, 0.2, 0.9), (80.0, 0.3, 0.4)];
+        assert_eq!(peak(&course(32, &points)).map(|(point, height)| (point.t_s, height)), Some((48.0, 0.9)));
+        assert_eq!(peak(&course(1, &points)).map(|(point, height)| (point.t_s, height)), Some((16.0, 0.5)));
+    }
+
+    #[test]
+    fn thinning_keeps_the_peaks_of_the_line_and_of_the_band() {
+        let point = |i: usize| match i {
+            777 => (777.0, 0.5, 1.0),
+            4321 => (4321.0, 0.6, 0.7),
+            _ => (i as f64, 0.4, 0.5),
+        };
+        let kept = segments(&course(1, &(0..5000).map(point).collect::<Vec<_>>())).concat();
+        assert!(kept.len() <= 2 * MOST_POINTS, "{}", kept.len());
+        for (t_s, mean, max) in [point(777), point(4321)] {
+            assert!(kept.contains(&Point { t_s, mean, min: 0.0, max }), "{t_s}");
+        }
+    }
+
+    #[test]
+    fn joined_windows_that_follow_each_other_are_one_line_and_a_gap_ends_it() {
+        let points = [(16.0, 0.5, 0.6), (48.0, 0.2, 0.9), (112.0, 0.3, 0.4)];
+        let lengths: Vec<usize> = segments(&course(32, &points)).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [2, 1]);
+    }
 }

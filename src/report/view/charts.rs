@@ -66,6 +66,8 @@ struct Words {
     instance: u32,
     /// Whether the GPU is one that the runs did not use.
     unused: bool,
+    /// Windows of a point.
+    point_s: i64,
     label: String,
     mean: String,
     peak: String,
@@ -117,7 +119,8 @@ fn courses<'a>(case: &'a CaseSummary, kind: &Kind) -> Vec<&'a Course> {
 
 fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Result<Chart> {
     let courses = courses(case, kind);
-    let highest = courses.iter().filter_map(|course| course::peak(course)).map(|point| point.mean).fold(0.0, f64::max);
+    let highest =
+        courses.iter().filter_map(|course| course::peak(course)).map(|(_, height)| height).fold(0.0, f64::max);
     let scale = Scale::of(kind.unit, highest);
     let mut words = words(context, case)?;
     words.n = courses.iter().map(|course| course.runs).max().unwrap_or_default();
@@ -127,15 +130,16 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
         (words.gpu, words.instance) = gpu(course.quantity);
         words.unused = case.gpus_used.as_ref().is_some_and(|used| !used.contains(&words.gpu));
         words.label = context.words.fill(&format!("quantity.{}", quantity(course.quantity)), &words)?;
-        if let Some(peak) = course::peak(course) {
-            let window = peak.t_s.floor();
-            (words.peak, words.at) = (scale.text(peak.mean), format!("{window}–{} s", window + 1.0));
+        words.point_s = course.point_s;
+        if let Some((peak, height)) = course::peak(course) {
+            let from = peak.t_s - course.point_s as f64 / 2.0;
+            (words.peak, words.at) = (scale.text(height), format!("{from}–{} s", from + course.point_s as f64));
         }
         items.push(context.words.fill("chart.item", &words)?);
         series.push(Series { label: words.label.clone(), course });
     }
-    if let Some(peak) = series.first().and_then(|series| course::peak(series.course)) {
-        words.peak = scale.text(peak.mean);
+    if let Some((first, (_, height))) = series.first().and_then(|series| Some((series, course::peak(series.course)?))) {
+        (words.peak, words.point_s) = (scale.text(height), first.course.point_s);
     }
     words.items = items.join(context.words.get("semicolon")?);
     let chart = CourseChart {
@@ -199,6 +203,7 @@ fn words(context: &Context<'_>, case: &CaseSummary) -> Result<Words> {
         gpu: 0,
         instance: 0,
         unused: false,
+        point_s: 1,
         label: empty(),
         mean: empty(),
         peak: empty(),
