@@ -10,6 +10,7 @@ import training
 
 HIDDEN, LAYERS, HEADS, INNER, VOCABULARY = 288, 6, 6, 768, 32_000
 HEAD = HIDDEN // HEADS
+STEPS = 10
 
 
 class Norm(nn.Module):
@@ -77,30 +78,32 @@ class Decoder(nn.Module):
 
 def main():
     """Trains as asked."""
-    parser = training.options(__doc__, batch_size=4, workers=0, steps=10)
-    parser.add_argument("--sequence-length", type=training.positive, default=256)
-    parser.add_argument("--sequences", type=training.positive, default=1024)
+    # In half precision the workload's weights are of that kind too, which this loop has not.
+    parser = training.options(__doc__, batch_size=4, workers=0, epochs=1, steps=STEPS, accumulate=None,
+                              precisions=("default", "fp32", "tf32"))
+    parser.add_argument("--sequence-length", type=training.positive, default=512)
+    parser.add_argument("--sequences", type=training.positive, help="how many are made up [default: those of 10 steps]")
     arguments = parser.parse_args()
+    # Sixteen sequences make a step, however few a batch has.
+    arguments.accumulate = arguments.accumulate or max(1, 16 // arguments.batch_size)
+    sequences = arguments.sequences or arguments.batch_size * arguments.accumulate * STEPS
     steps, device = training.begin(arguments)
     length = arguments.sequence_length
     network = Decoder(length).to(device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=2e-5, weight_decay=0.01)
 
     steps.phase("data")
-    tokens = TensorDataset(torch.randint(VOCABULARY, (arguments.sequences, length + 1)))
+    tokens = TensorDataset(torch.randint(VOCABULARY, (sequences, length + 1)))
     loader = training.batches(arguments, device, tokens)
 
-    def train_step(batch):
-        tokens = batch[0].to(device, non_blocking=True)
-        optimizer.zero_grad()
+    def loss_of(tokens):
         scores = network(tokens[:, :-1])
-        loss = functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        return loss.detach()
+        return functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
 
-    training.train(arguments, steps, loader, train_step)
+    def clip():
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+
+    training.train(arguments, steps, loader, training.Learner(arguments, device, optimizer, loss_of, clip))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def main():
         count = arguments.images
         images = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8), torch.randint(10, (count,))
     loader = training.batches(arguments, device, Images(*images))
-    training.train(arguments, steps, loader, training.classifier_step(network, device))
+    training.train(arguments, steps, loader, training.classifier(arguments, network, device))
 
 
 if __name__ == "__main__":

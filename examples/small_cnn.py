@@ -23,7 +23,7 @@ def main():
     steps.phase("data")
     images = TensorDataset(torch.randn(arguments.images, 3, 128, 128), torch.randint(10, (arguments.images,)))
     loader = training.batches(arguments, device, images)
-    training.train(arguments, steps, loader, training.classifier_step(network, device))
+    training.train(arguments, steps, loader, training.classifier(arguments, network, device))
 
 
 if __name__ == "__main__":

@@ -49,19 +49,25 @@ fn every_example_is_python_and_says_nothing_without_a_recorder() {
 }
 
 #[test]
-fn steps_alone_go_on_over_the_data_and_epochs_alone_end_with_it() {
+fn steps_alone_go_on_over_the_data_and_epochs_alone_end_with_it_whatever_a_step_holds() {
     // PyTorch itself is not needed for this, nor there.
     let script = "import sys, types\n\
                   for name in ('torch', 'torch.utils', 'torch.utils.data'):\n    sys.modules[name] = types.ModuleType(name)\n\
                   sys.modules['torch.utils.data'].DataLoader = None\n\
                   import training\n\
-                  def steps(*given, **own):\n    \
+                  class Loader(str):\n    dataset = 'abc'\n\
+                  def planned(*given, **own):\n    \
                       arguments = training.options('', 1, 0, **own).parse_args(given)\n    \
-                      return [epoch for epoch, _, _ in training.planned(arguments, 'abc')]\n\
+                      return [(epoch, samples, len(list(batches)))\n        \
+                              for epoch, samples, batches in training.planned(arguments, Loader('abc'))]\n\
+                  def steps(*given, **own):\n    return [epoch for epoch, _, _ in planned(*given, **own)]\n\
                   print(steps('--steps', '4'), len(steps()), len(steps('--epochs', '2')),\n      \
-                        len(steps('--epochs', '1', '--steps', '5')), len(steps(steps=10)), len(steps('--epochs', '1', steps=10)))";
+                        len(steps('--epochs', '1', '--steps', '5')), len(steps(steps=10)), len(steps('--epochs', '1', steps=10)))\n\
+                  print(planned('--accumulate', '2', '--steps', '3'))";
     let mut command = Command::new("python3");
     command.args(["-c", script]).env("PYTHONPATH", examples()).env("PYTHONDONTWRITEBYTECODE", "1");
     let output = command.output().unwrap();
-    assert_eq!(text(&output.stdout).trim(), "[0, 0, 0, 1] 15 6 3 10 3", "{}", text(&output.stderr));
+    // The last step of an epoch has what is left.
+    let expected = "[0, 0, 0, 1] 15 6 3 10 3\n[(0, 2, 2), (0, 1, 1), (1, 2, 2)]";
+    assert_eq!(text(&output.stdout).trim(), expected, "{}", text(&output.stderr));
 }

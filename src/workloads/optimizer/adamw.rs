@@ -95,13 +95,12 @@ pub(crate) fn update_in_place(pool: &ThreadPool, step: Step, state: State<'_>, g
 
 /// What one thread does at a time.
 fn share<T: Value>(step: Step, state: State<'_>, gradients: &[T], mut copies: Option<&mut [T]>) {
-    let mut widened = [0.0; BLOCK];
+    let mut room = [0.0; BLOCK];
     let State { weights, means, squares } = state;
     let blocks = weights.chunks_mut(BLOCK).zip(means.chunks_mut(BLOCK)).zip(squares.chunks_mut(BLOCK));
     for (index, (((weights, means), squares), gradients)) in blocks.zip(gradients.chunks(BLOCK)).enumerate() {
-        let widened = &mut widened[..gradients.len()];
-        T::widen(gradients, widened);
-        block(step, weights, means, squares, widened);
+        let gradients = T::widened(gradients, &mut room[..gradients.len()]);
+        block(step, weights, means, squares, gradients);
         if let Some(copies) = &mut copies {
             let start = index * BLOCK;
             T::narrow(weights, &mut copies[start..start + weights.len()]);
@@ -109,8 +108,30 @@ fn share<T: Value>(step: Step, state: State<'_>, gradients: &[T], mut copies: Op
     }
 }
 
-/// A loop that the compiler turns into vector instructions.
+/// The update of a block, eight values at a time where the processor can.
+#[cfg_attr(
+    target_arch = "x86_64",
+    allow(unsafe_code, reason = "a quarter faster at least than four at a time, all that every x86-64 has")
+)]
 fn block(step: Step, weights: &mut [f32], means: &mut [f32], squares: &mut [f32], gradients: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: this processor has the instructions; nothing else about the function is unsafe.
+        return unsafe { block_by_eight(step, weights, means, squares, gradients) };
+    }
+    each(step, weights, means, squares, gradients);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn block_by_eight(step: Step, weights: &mut [f32], means: &mut [f32], squares: &mut [f32], gradients: &[f32]) {
+    each(step, weights, means, squares, gradients);
+}
+
+/// A loop that the compiler turns into the vector instructions of whichever function it stands in. They round each
+/// operation as single ones do, so that all processors come to the same weights.
+#[inline(always)]
+fn each(step: Step, weights: &mut [f32], means: &mut [f32], squares: &mut [f32], gradients: &[f32]) {
     let factor = step.gradient_factor as f32;
     let (keep, rate) = (step.keep as f32, step.rate as f32);
     let (mean_share, square_share) = (step.mean_share as f32, step.square_share as f32);
@@ -214,6 +235,17 @@ mod tests {
         check::<f16>();
         check::<bf16>();
         check::<f32>();
+    }
+
+    #[test]
+    fn wider_vectors_come_to_the_same_weights_bit_for_bit() {
+        let count = BLOCK - 3;
+        let moved = |by: fn(Step, &mut [f32], &mut [f32], &mut [f32], &[f32])| {
+            let (mut weights, mut means, mut squares) = (wave(count, 0.37), wave(count, 0.05), vec![0.25; count]);
+            by(HYPER.step(3, 0.5), &mut weights, &mut means, &mut squares, &wave(count, 0.11));
+            [weights, means, squares].map(|values| values.into_iter().map(f32::to_bits).collect::<Vec<_>>())
+        };
+        assert_eq!(moved(block), moved(each));
     }
 
     /// Asserts nothing: it measures, on a quiet machine, and tells with `--nocapture`.

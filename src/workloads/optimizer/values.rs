@@ -10,6 +10,13 @@ pub(crate) trait Value: Copy + Send + Sync {
     const KIND: Kind;
 
     fn widen(from: &[Self], to: &mut [f32]);
+
+    /// The values in float32: in `room`, of as many, unless they are there already.
+    fn widened<'a>(from: &'a [Self], room: &'a mut [f32]) -> &'a [f32] {
+        Self::widen(from, room);
+        room
+    }
+
     fn narrow(from: &[f32], to: &mut [Self]);
 }
 
@@ -18,6 +25,10 @@ impl Value for f32 {
 
     fn widen(from: &[Self], to: &mut [f32]) {
         to.copy_from_slice(from);
+    }
+
+    fn widened<'a>(from: &'a [Self], _: &'a mut [f32]) -> &'a [f32] {
+        from
     }
 
     fn narrow(from: &[f32], to: &mut [Self]) {
