@@ -239,8 +239,9 @@ mod tests {
 
     #[test]
     fn wider_vectors_come_to_the_same_weights_bit_for_bit() {
+        type Block = fn(Step, &mut [f32], &mut [f32], &mut [f32], &[f32]);
         let count = BLOCK - 3;
-        let moved = |by: fn(Step, &mut [f32], &mut [f32], &mut [f32], &[f32])| {
+        let moved = |by: Block| {
             let (mut weights, mut means, mut squares) = (wave(count, 0.37), wave(count, 0.05), vec![0.25; count]);
             by(HYPER.step(3, 0.5), &mut weights, &mut means, &mut squares, &wave(count, 0.11));
             [weights, means, squares].map(|values| values.into_iter().map(f32::to_bits).collect::<Vec<_>>())
