@@ -344,3 +344,31 @@ fn covered(metric: &str, state: CoverageState, source: &str, reason: &str) -> Co
 fn strings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
+
+/// One workload on a GPU and on the CPU, with two batch sizes and three numbers of workers.
+pub(crate) fn swept() -> EnvironmentSummary {
+    let mut cases = Vec::new();
+    for (device, speed) in [("cpu", 60.0), ("cuda:0", 1_640.0)] {
+        for (batch_size, gain) in [("64", 1.0), ("256", 1.3)] {
+            for (workers, share) in [("0", 0.6), ("2", 0.9), ("10", 1.0)] {
+                let settings = [("batch_size", batch_size), ("device", device), ("num_workers", workers)];
+                let mut case = case("resnet50-cifar10", &settings, &[Outcome::Finished; 3]);
+                case.effective = strings(&[("device", device)]);
+                let throughput = speed * gain * share;
+                case.metrics = vec![
+                    figure(Metric::Duration, 50_000.0 / throughput + 12.0, 1.5, 3),
+                    figure(Metric::EpochTime, 50_000.0 / throughput, 1.5, 3),
+                    figure(Metric::Throughput, throughput, 0.05 * throughput, 3),
+                    figure(Metric::CpuUsage, 0.4 * share, 0.02, 3),
+                    figure(Metric::MemorySumOfPeaks, 3.4 * GIB, 0.1 * GIB, 3),
+                ];
+                if device != "cpu" {
+                    case.metrics.push(figure(Metric::GpuUtilisation, 0.9 * share, 0.04, 3));
+                    case.metrics.push(figure(Metric::GpuMemoryPeak, 6.1 * gain * GIB, 0.0, 3));
+                }
+                cases.push(case);
+            }
+        }
+    }
+    environment("RTX 4090 与 CPU", cases)
+}

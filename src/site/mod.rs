@@ -5,6 +5,7 @@
 //! SITE/index.html, feed.xml
 //!      <environment>/zh.md, en.md, zh.html, en.html       the report
 //!                   /charts/<case>-<chart>.<language>.png  its charts, for the Markdown
+//!                   /charts/<case>-<chart>.csv             and their numbers
 //!                   /runs.csv, report.json                 its figures, for programs
 //!                   /data.zh.html, data.en.html            where the raw traces are, file by file
 //!                   /traces/                               a copy of them, where that is wanted
@@ -147,18 +148,21 @@ fn write_report(folder: &Path, report: &Report) -> Result<()> {
     remove_stale_charts(&charts, report)?;
     for chart in &report.charts {
         files::write(&folder.join(&chart.path), &chart.png()?)?;
+        files::write(&folder.join(chart.csv_path()), chart.csv.as_bytes())?;
     }
     files::write(&folder.join(format!("{}.md", report.language.key())), report.markdown.as_bytes())
 }
 
-/// Charts of the same language that an earlier report had and this one lacks.
+/// Charts of the same language, and numbers of charts, that an earlier report had and this one lacks.
 fn remove_stale_charts(charts: &Path, report: &Report) -> Result<()> {
-    let wanted: BTreeSet<&str> = report.charts.iter().filter_map(|chart| chart.path.rsplit('/').next()).collect();
+    let paths = report.charts.iter().flat_map(|chart| [chart.path.clone(), chart.csv_path()]);
+    let wanted: BTreeSet<String> =
+        paths.filter_map(|path| path.rsplit('/').next().map(str::to_owned)).collect();
     let ending = format!(".{}.png", report.language.key());
     for entry in fs::read_dir(charts).with_context(|| format!("cannot list {}", charts.display()))? {
         let path = entry.with_context(|| format!("cannot list {}", charts.display()))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.ends_with(&ending) && !wanted.contains(name) {
+        if (name.ends_with(&ending) || name.ends_with(".csv")) && !wanted.contains(name) {
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }

@@ -1,5 +1,7 @@
 //! A sheet with a title, axes and a legend, on which charts draw in the units of their data.
 
+use std::cell::RefCell;
+
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::element::{Drawable, PointCollection};
@@ -14,14 +16,25 @@ pub(super) const WIDTH: i32 = 800;
 pub(super) const HEIGHT: i32 = 400;
 
 /// plotters rounds to whole units: a finer grid than CSS pixels keeps lines smooth.
-const FINE: i32 = 4;
+pub(super) const FINE: i32 = 4;
 
-const LEFT: i32 = 84;
-const RIGHT: i32 = 784;
-const TOP: i32 = 104;
-const BOTTOM: i32 = 340;
+const LEGEND_LINE: i32 = 26;
 const TITLE_SIZE: i32 = 20;
-const TEXT_SIZE: i32 = 16;
+pub(super) const TEXT_SIZE: i32 = 16;
+
+/// Where on a sheet a panel's data lie, in CSS pixels; labels stand around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) left: i32,
+    pub(super) right: i32,
+    pub(super) top: i32,
+    pub(super) bottom: i32,
+}
+
+impl Frame {
+    /// The frame of a chart that has one panel, on a sheet of [`HEIGHT`].
+    pub(super) const WHOLE: Self = Self { left: 84, right: 784, top: 104, bottom: 340 };
+}
 
 /// What an axis spans and where it is labelled.
 #[derive(Clone, Debug)]
@@ -29,6 +42,8 @@ pub(super) struct Axis {
     /// Values at the two ends; made apart and finite by [`Axis::new`].
     low: f64,
     high: f64,
+    /// Whether equal lengths along it are equal ratios.
+    is_log: bool,
     ticks: Vec<(f64, String)>,
 }
 
@@ -37,12 +52,15 @@ impl Axis {
     pub(super) fn new(low: f64, high: f64, ticks: Vec<(f64, String)>) -> Self {
         let low = if low.is_finite() { low } else { 0.0 };
         let high = if high.is_finite() && high > low { high } else { low + 1.0 };
-        Self { low, high, ticks }
+        Self { low, high, is_log: false, ticks }
     }
 
-    /// Share of the way from the low to the high end; beyond them, the end itself.
+    /// Share of the way from the low to the high end; beyond them, and for what is no number, an end itself.
     fn share(&self, value: f64) -> f64 {
-        ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+        let along = |value: f64| if self.is_log { value.max(f64::MIN_POSITIVE).ln() } else { value };
+        let (low, high) = (along(self.low), along(self.high));
+        let share = ((along(value) - low) / (high - low)).clamp(0.0, 1.0);
+        if share.is_nan() { 0.0 } else { share }
     }
 }
 
@@ -59,135 +77,104 @@ pub(super) struct Labels {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The sheet while it is drawn on.
-pub(super) struct Canvas<'a> {
+pub(super) struct Sheet<'a> {
     area: Area<'a>,
+    height: i32,
+    /// Shapes that plotters would draw one by one, at many times the size.
+    paths: RefCell<String>,
+}
+
+/// A panel of a sheet, on which is drawn in the units of its axes.
+pub(super) struct Canvas<'s, 'a> {
+    sheet: &'s Sheet<'a>,
+    frame: Frame,
     x: Axis,
     y: Axis,
 }
 
-/// Draws a chart: the frame, and in it whatever `body` draws. Returns the SVG.
+/// Draws a chart of one panel: the frame, and in it whatever `body` draws. Returns the SVG.
 ///
 /// # Errors
 /// The font or the drawing fails.
-pub(super) fn draw(labels: &Labels, x: Axis, y: Axis, body: impl FnOnce(&Canvas<'_>) -> Result<()>) -> Result<String> {
-    let mut svg = String::new();
-    {
-        let size = (WIDTH * FINE).unsigned_abs();
-        let area = SVGBackend::with_string(&mut svg, (size, (HEIGHT * FINE).unsigned_abs())).into_drawing_area();
-        let canvas = Canvas { area, x, y };
+pub(super) fn draw(
+    labels: &Labels,
+    x: Axis,
+    y: Axis,
+    body: impl FnOnce(&Canvas<'_, '_>) -> Result<()>,
+) -> Result<String> {
+    // A legend of several lines pushes the panel down.
+    let pushed = legend_lines(&labels.legend)? * LEGEND_LINE;
+    let Frame { left, right, top, bottom } = Frame::WHOLE;
+    let frame = Frame { left, right, top: top + pushed, bottom: bottom + pushed };
+    sheet(labels, HEIGHT + pushed, |sheet| {
+        let canvas = sheet.panel(frame, x, y);
         canvas.grid()?;
-        body(&canvas)?;
-        canvas.words(labels)?;
-        canvas.area.present().map_err(drawing)?;
-    }
-    Ok(svg)
+        body(&canvas)
+    })
 }
 
-impl<'a> Canvas<'a> {
-    /// A line through points in units of the data.
-    pub(super) fn line(&self, points: &[(f64, f64)], ink: Ink) -> Result<()> {
-        let path: Vec<_> = points.iter().map(|point| self.at(*point)).collect();
-        self.put(&PathElement::new(path, ink.colour.stroke_width(width(2))))
-    }
+/// Draws a sheet: its words, and whatever panels `body` puts on it. Returns the SVG.
+///
+/// # Errors
+/// The font or the drawing fails.
+pub(super) fn sheet(
+    labels: &Labels,
+    height: i32,
+    body: impl FnOnce(&Sheet<'_>) -> Result<()>,
+) -> Result<String> {
+    let mut svg = String::new();
+    let paths = {
+        let size = ((WIDTH * FINE).unsigned_abs(), (height * FINE).unsigned_abs());
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let sheet = Sheet { area, height, paths: RefCell::default() };
+        body(&sheet)?;
+        sheet.words(labels)?;
+        sheet.area.present().map_err(drawing)?;
+        sheet.paths.into_inner()
+    };
+    Ok(match svg.rfind("</svg>") {
+        Some(end) => format!("{}{paths}{}", &svg[..end], &svg[end..]),
+        None => svg,
+    })
+}
 
-    /// A level line over the whole width, quietly.
-    pub(super) fn level(&self, y: f64, label: &str) -> Result<()> {
-        let points = [(self.x.low, y), (self.x.high, y)].map(|point| self.at(point));
-        self.put(&PathElement::new(points.to_vec(), palette::AXIS.colour.stroke_width(width(1))))?;
-        let (right, height) = points[1];
-        self.text(label, (right, height - 4 * FINE), TEXT_SIZE, palette::QUIET, HPos::Right, VPos::Bottom)
-    }
-
-    /// A band between two lines.
-    pub(super) fn band(&self, low: &[(f64, f64)], high: &[(f64, f64)], ink: Ink) -> Result<()> {
-        let outline: Vec<_> = low.iter().chain(high.iter().rev()).map(|point| self.at(*point)).collect();
-        self.put(&Polygon::new(outline, ink.colour.mix(0.22)))
-    }
-
-    /// A bar from the axis up.
-    pub(super) fn bar(&self, from: f64, to: f64, height: f64, ink: Ink) -> Result<()> {
-        let corners = [self.at((from, height)), self.at((to, self.y.low))];
-        self.put(&Rectangle::new(corners, ink.colour.filled()))
-    }
-
-    /// A thin upright line: the spread of a bar.
-    pub(super) fn whisker(&self, x: f64, low: f64, high: f64) -> Result<()> {
-        let points = [(x, low), (x, high)].map(|point| self.at(point));
-        self.put(&PathElement::new(points.to_vec(), palette::TEXT.colour.stroke_width(width(2))))
-    }
-
-    /// A dot, with a label that stays on the sheet.
-    pub(super) fn mark(&self, point: (f64, f64), label: &str, ink: Ink) -> Result<()> {
-        let (x, y) = self.at(point);
-        self.put(&Circle::new((x, y), width(5), ink.colour.filled()))?;
-        let half = self.width_of(label, TEXT_SIZE)? / 2;
-        let x = x.clamp(LEFT * FINE + half, (RIGHT * FINE - half).max(LEFT * FINE + half));
-        let place = if y - 26 * FINE < TOP * FINE { (y + 12 * FINE, VPos::Top) } else { (y - 9 * FINE, VPos::Bottom) };
-        self.text(label, (x, place.0), TEXT_SIZE, palette::TEXT, HPos::Center, place.1)
-    }
-
-    /// Level lines with their labels, and the time axis.
-    fn grid(&self) -> Result<()> {
-        for (value, label) in &self.y.ticks {
-            let (_, y) = self.at((self.x.low, *value));
-            let ink = if *value == self.y.low { palette::AXIS } else { palette::GRID };
-            let path = vec![(LEFT * FINE, y), (RIGHT * FINE, y)];
-            self.put(&PathElement::new(path, ink.colour.stroke_width(width(1))))?;
-            self.text(label, ((LEFT - 10) * FINE, y), TEXT_SIZE, palette::QUIET, HPos::Right, VPos::Center)?;
-        }
-        for (value, label) in &self.x.ticks {
-            let (x, _) = self.at((*value, self.y.low));
-            self.text(label, (x, (BOTTOM + 10) * FINE), TEXT_SIZE, palette::QUIET, HPos::Center, VPos::Top)?;
-        }
-        Ok(())
+impl<'a> Sheet<'a> {
+    pub(super) fn panel(&self, frame: Frame, x: Axis, y: Axis) -> Canvas<'_, 'a> {
+        Canvas { sheet: self, frame, x, y }
     }
 
     fn words(&self, labels: &Labels) -> Result<()> {
-        let title = self.fit(&labels.title, TITLE_SIZE, WIDTH - 32)?;
-        self.text(&title, (16 * FINE, 12 * FINE), TITLE_SIZE, palette::TEXT, HPos::Left, VPos::Top)?;
-        let subtitle = self.fit(&labels.subtitle, TEXT_SIZE, WIDTH - 32)?;
-        self.text(&subtitle, (16 * FINE, 41 * FINE), TEXT_SIZE, palette::QUIET, HPos::Left, VPos::Top)?;
-        let middle = (LEFT + RIGHT) / 2 * FINE;
-        self.text(&labels.x, (middle, (BOTTOM + 34) * FINE), TEXT_SIZE, palette::QUIET, HPos::Center, VPos::Top)?;
+        let title = fit(&labels.title, TITLE_SIZE, WIDTH - 32)?;
+        self.text(&title, (16 * FINE, 12 * FINE), TITLE_SIZE, palette::TEXT, (HPos::Left, VPos::Top))?;
+        let subtitle = fit(&labels.subtitle, TEXT_SIZE, WIDTH - 32)?;
+        self.text(&subtitle, (16 * FINE, 41 * FINE), TEXT_SIZE, palette::QUIET, (HPos::Left, VPos::Top))?;
+        let middle = (Frame::WHOLE.left + Frame::WHOLE.right) / 2 * FINE;
+        self.text(&labels.x, (middle, (self.height - 26) * FINE), TEXT_SIZE, palette::QUIET, (HPos::Center, VPos::Top))?;
         self.legend(&labels.legend)
     }
 
     fn legend(&self, entries: &[(String, Ink)]) -> Result<()> {
-        let (mut x, y) = (16 * FINE, 78 * FINE);
-        for (label, ink) in entries {
+        for ((label, ink), (x, line)) in entries.iter().zip(legend_places(entries)?) {
+            let y = (78 + line * LEGEND_LINE) * FINE;
             let stroke = ink.colour.stroke_width(width(4));
             self.put(&PathElement::new(vec![(x, y), (x + 22 * FINE, y)], stroke))?;
-            self.text(label, (x + 30 * FINE, y), TEXT_SIZE, palette::TEXT, HPos::Left, VPos::Center)?;
-            x += 56 * FINE + self.width_of(label, TEXT_SIZE)?;
+            self.text(label, (x + 30 * FINE, y), TEXT_SIZE, palette::TEXT, (HPos::Left, VPos::Center))?;
         }
         Ok(())
     }
 
-    fn at(&self, (x, y): (f64, f64)) -> (i32, i32) {
-        let across = f64::from(LEFT) + self.x.share(x) * f64::from(RIGHT - LEFT);
-        let down = f64::from(BOTTOM) - self.y.share(y) * f64::from(BOTTOM - TOP);
-        ((across * f64::from(FINE)).round() as i32, (down * f64::from(FINE)).round() as i32)
+    /// Text at a place in CSS pixels, upright in the middle of it.
+    pub(super) fn label(&self, text: &str, (x, y): (i32, i32), ink: Ink, across: HPos) -> Result<()> {
+        self.text(text, (x * FINE, y * FINE), TEXT_SIZE, ink, (across, VPos::Center))
     }
 
-    fn text(&self, text: &str, at: (i32, i32), size: i32, ink: Ink, across: HPos, down: VPos) -> Result<()> {
+    fn text(&self, text: &str, at: (i32, i32), size: i32, ink: Ink, (across, down): (HPos, VPos)) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
         let style =
             (font::FAMILY, size * FINE).into_text_style(&self.area).color(&ink.colour).pos(Pos::new(across, down));
         self.put(&Text::new(font::drawable(text), at, style))
-    }
-
-    /// Width of text in fine units.
-    fn width_of(&self, text: &str, size: i32) -> Result<i32> {
-        Ok(font::width(&font::drawable(text), f64::from(size * FINE))?.ceil() as i32)
-    }
-
-    /// Text cut to a width, with an ellipsis where it was cut.
-    fn fit(&self, text: &str, size: i32, room: i32) -> Result<String> {
-        let mut fitted = text.to_owned();
-        let mut kept: Vec<char> = text.chars().collect();
-        while self.width_of(&fitted, size)? > room * FINE && kept.pop().is_some() {
-            fitted = kept.iter().collect::<String>() + "…";
-        }
-        Ok(fitted)
     }
 
     fn put<'e, E>(&self, element: &'e E) -> Result<()>
@@ -197,6 +184,165 @@ impl<'a> Canvas<'a> {
     {
         self.area.draw(element).map_err(drawing)
     }
+}
+
+impl Canvas<'_, '_> {
+    /// A line through points in units of the data.
+    pub(super) fn line(&self, points: &[(f64, f64)], ink: Ink) -> Result<()> {
+        let path: Vec<_> = points.iter().map(|point| self.at(*point)).collect();
+        self.sheet.put(&PathElement::new(path, ink.colour.stroke_width(width(2))))
+    }
+
+    /// A level line over the whole width, quietly.
+    pub(super) fn level(&self, y: f64, label: &str) -> Result<()> {
+        let points = [(self.x.low, y), (self.x.high, y)].map(|point| self.at(point));
+        self.sheet.put(&PathElement::new(points.to_vec(), palette::AXIS.colour.stroke_width(width(1))))?;
+        let (right, height) = points[1];
+        self.sheet.text(label, (right, height - 4 * FINE), TEXT_SIZE, palette::QUIET, (HPos::Right, VPos::Bottom))
+    }
+
+    /// A band between two lines.
+    pub(super) fn band(&self, low: &[(f64, f64)], high: &[(f64, f64)], ink: Ink) -> Result<()> {
+        let outline: Vec<_> = low.iter().chain(high.iter().rev()).map(|point| self.at(*point)).collect();
+        self.sheet.put(&Polygon::new(outline, ink.colour.mix(0.22)))
+    }
+
+    /// A rectangle between two corners in units of the data.
+    pub(super) fn bar(&self, from: (f64, f64), to: (f64, f64), ink: Ink) -> Result<()> {
+        self.sheet.put(&Rectangle::new([self.at(from), self.at(to)], ink.colour.filled()))
+    }
+
+    /// A thin line with a cap at each end, upright or level: the spread of a bar or a dot.
+    pub(super) fn whisker(&self, from: (f64, f64), to: (f64, f64)) -> Result<()> {
+        let points = [from, to].map(|point| self.at(point));
+        let cap = 5 * FINE;
+        let (across, down) = if points[0].0 == points[1].0 { (cap, 0) } else { (0, cap) };
+        let caps = points.map(|(x, y)| vec![(x - across, y - down), (x + across, y + down)]);
+        for path in [points.to_vec()].into_iter().chain(caps) {
+            self.sheet.put(&PathElement::new(path, palette::TEXT.colour.stroke_width(width(2))))?;
+        }
+        Ok(())
+    }
+
+    /// A dot.
+    pub(super) fn dot(&self, point: (f64, f64), ink: Ink) -> Result<()> {
+        self.sheet.put(&Circle::new(self.at(point), width(5), ink.colour.filled()))
+    }
+
+    /// A dot with a label.
+    pub(super) fn mark(&self, point: (f64, f64), label: &str, ink: Ink) -> Result<()> {
+        self.dot(point, ink)?;
+        self.note(point, label)
+    }
+
+    /// A label above a point, or below where there is no room; it stays on the panel.
+    pub(super) fn note(&self, point: (f64, f64), label: &str) -> Result<()> {
+        let (x, y) = self.at(point);
+        let half = width_of(label, TEXT_SIZE)? / 2;
+        let left = self.frame.left * FINE + half;
+        let x = x.clamp(left, (self.frame.right * FINE - half).max(left));
+        let above = y - 26 * FINE >= self.frame.top * FINE;
+        let (y, down) = if above { (y - 9 * FINE, VPos::Bottom) } else { (y + 12 * FINE, VPos::Top) };
+        self.sheet.text(label, (x, y), TEXT_SIZE, palette::TEXT, (HPos::Center, down))
+    }
+
+    /// Text to the right of a point.
+    pub(super) fn beside(&self, point: (f64, f64), label: &str, ink: Ink) -> Result<()> {
+        let (x, y) = self.at(point);
+        self.sheet.text(label, (x + 7 * FINE, y), TEXT_SIZE, ink, (HPos::Left, VPos::Center))
+    }
+
+    /// Level lines with the labels of the y axis, and the labels of the x axis.
+    pub(super) fn grid(&self) -> Result<()> {
+        for (value, label) in &self.y.ticks {
+            let (_, y) = self.at((self.x.low, *value));
+            let ink = if *value == self.y.low { palette::AXIS } else { palette::GRID };
+            let path = vec![(self.frame.left * FINE, y), (self.frame.right * FINE, y)];
+            self.sheet.put(&PathElement::new(path, ink.colour.stroke_width(width(1))))?;
+            let at = ((self.frame.left - 10) * FINE, y);
+            self.sheet.text(label, at, TEXT_SIZE, palette::QUIET, (HPos::Right, VPos::Center))?;
+        }
+        for (value, label) in &self.x.ticks {
+            self.below(*value, label)?;
+        }
+        Ok(())
+    }
+
+    /// Upright lines with the labels of the x axis: the grid of bars that lie.
+    pub(super) fn upright_grid(&self) -> Result<()> {
+        for (value, label) in &self.x.ticks {
+            let (x, _) = self.at((*value, self.y.low));
+            let ink = if *value == self.x.low { palette::AXIS } else { palette::GRID };
+            let path = vec![(x, self.frame.top * FINE), (x, self.frame.bottom * FINE)];
+            self.sheet.put(&PathElement::new(path, ink.colour.stroke_width(width(1))))?;
+            self.below(*value, label)?;
+        }
+        Ok(())
+    }
+
+    fn below(&self, x: f64, label: &str) -> Result<()> {
+        let (x, _) = self.at((x, self.y.low));
+        let at = (x, (self.frame.bottom + 10) * FINE);
+        self.sheet.text(label, at, TEXT_SIZE, palette::QUIET, (HPos::Center, VPos::Top))
+    }
+
+    fn at(&self, (x, y): (f64, f64)) -> (i32, i32) {
+        let Frame { left, right, top, bottom } = self.frame;
+        let across = f64::from(left) + self.x.share(x) * f64::from(right - left);
+        let down = f64::from(bottom) - self.y.share(y) * f64::from(bottom - top);
+        ((across * f64::from(FINE)).round() as i32, (down * f64::from(FINE)).round() as i32)
+    }
+}
+
+/// Where the entries of a legend stand: how far across in fine units, and on which line.
+fn legend_places(entries: &[(String, Ink)]) -> Result<Vec<(i32, i32)>> {
+    let (mut x, mut line) = (16 * FINE, 0);
+    let mut places = Vec::new();
+    for (label, _) in entries {
+        let width = 30 * FINE + width_of(label, TEXT_SIZE)?;
+        if x > 16 * FINE && x + width > (WIDTH - 16) * FINE {
+            (x, line) = (16 * FINE, line + 1);
+        }
+        places.push((x, line));
+        x += width + 26 * FINE;
+    }
+    Ok(places)
+}
+
+/// Lines of a legend beyond the first.
+fn legend_lines(entries: &[(String, Ink)]) -> Result<i32> {
+    Ok(legend_places(entries)?.last().map_or(0, |(_, line)| *line))
+}
+
+/// Width of text in fine units.
+fn width_of(text: &str, size: i32) -> Result<i32> {
+    Ok(font::width(&font::drawable(text), f64::from(size * FINE))?.ceil() as i32)
+}
+
+/// Width of a label in CSS pixels.
+///
+/// # Errors
+/// The bundled font cannot be read.
+pub(super) fn label_width(text: &str) -> Result<i32> {
+    Ok(width_of(text, TEXT_SIZE)?.div_euclid(FINE) + 1)
+}
+
+/// A label cut to a width in CSS pixels.
+///
+/// # Errors
+/// The bundled font cannot be read.
+pub(super) fn fitted(text: &str, room: i32) -> Result<String> {
+    fit(text, TEXT_SIZE, room)
+}
+
+/// Text cut to a width, with an ellipsis where it was cut.
+fn fit(text: &str, size: i32, room: i32) -> Result<String> {
+    let mut fitted = text.to_owned();
+    let mut kept: Vec<char> = text.chars().collect();
+    while width_of(&fitted, size)? > room * FINE && kept.pop().is_some() {
+        fitted = kept.iter().collect::<String>() + "…";
+    }
+    Ok(fitted)
 }
 
 fn width(pixels: i32) -> u32 {

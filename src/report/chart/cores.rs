@@ -50,9 +50,9 @@ pub(super) fn draw(chart: &CoreChart<'_>) -> Result<String> {
     canvas::draw(&labels, Axis::new(0.0, cores.len() as f64, names), axis, |canvas| {
         for (place, core) in cores.iter().enumerate() {
             let middle = place as f64 + 0.5;
-            canvas.bar(middle - 0.36, middle + 0.36, core.mean, SERIES[0])?;
+            canvas.bar((middle - 0.36, core.mean), (middle + 0.36, 0.0), SERIES[0])?;
             if chart.spread {
-                canvas.whisker(middle, core.min, core.max)?;
+                canvas.whisker((middle, core.min), (middle, core.max))?;
             }
         }
         canvas.level(chart.threshold, &chart.threshold_label)

@@ -74,7 +74,7 @@ pub(super) fn draw(chart: &CourseChart<'_>) -> Result<String> {
     })
 }
 
-fn course(canvas: &Canvas<'_>, course: &Course, ink: Ink) -> Result<()> {
+fn course(canvas: &Canvas<'_, '_>, course: &Course, ink: Ink) -> Result<()> {
     for segment in segments(course) {
         let line = |value: fn(&Point) -> f64| -> Vec<(f64, f64)> {
             segment.iter().map(|point| (point.t_s, value(point))).collect()

@@ -2,12 +2,16 @@
 
 use anyhow::{Context, Result};
 
+use self::csv::Csv;
 use super::escape;
 
+pub(crate) mod bars;
 mod canvas;
 pub(crate) mod cores;
 pub(crate) mod course;
+pub(crate) mod csv;
 mod font;
+pub(crate) mod lines;
 mod palette;
 mod png;
 mod ticks;
@@ -17,6 +21,16 @@ mod ticks;
 pub(crate) enum Drawing<'a> {
     Course(course::CourseChart<'a>),
     Cores(cores::CoreChart<'a>),
+    Bars(bars::BarChart),
+    Lines(lines::LineChart),
+}
+
+/// What a chart is called: its id, the path of its picture, and what stands for it where it cannot be seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) id: String,
+    pub(crate) path: String,
+    pub(crate) description: String,
 }
 
 /// A chart of a report.
@@ -28,6 +42,8 @@ pub struct Chart {
     pub path: String,
     /// Stands for the chart where it cannot be seen.
     pub description: String,
+    /// Its numbers, in full where the drawing is thinned out.
+    pub csv: String,
     svg: String,
 }
 
@@ -36,14 +52,22 @@ impl Chart {
     ///
     /// # Errors
     /// The drawing fails; the chart is named.
-    pub(crate) fn draw(id: String, path: String, description: String, drawing: &Drawing<'_>) -> Result<Self> {
+    pub(crate) fn draw(named: Named, numbers: Csv, drawing: &Drawing<'_>) -> Result<Self> {
+        let Named { id, path, description } = named;
         let (title, drawn) = match drawing {
             Drawing::Course(chart) => (&chart.title, course::draw(chart)),
             Drawing::Cores(chart) => (&chart.title, cores::draw(chart)),
+            Drawing::Bars(chart) => (&chart.title, bars::draw(chart)),
+            Drawing::Lines(chart) => (&chart.title, lines::draw(chart)),
         };
         let drawn = drawn.with_context(|| format!("chart {id}"))?;
         let svg = with_head(&drawn, &id, &font::drawable(title), &font::drawable(&description));
-        Ok(Self { id, path, description, svg })
+        Ok(Self { id, path, description, csv: numbers.finish(), svg })
+    }
+
+    /// Path of its numbers, relative to the report; the same in every language.
+    pub fn csv_path(&self) -> String {
+        format!("charts/{}.csv", self.id)
     }
 
     /// The SVG for a page: its colours are the page's CSS variables.
@@ -66,10 +90,10 @@ fn with_head(drawn: &str, id: &str, title: &str, description: &str) -> String {
     let view_box =
         drawn.split_once("viewBox=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("", |(view_box, _)| view_box);
     let (title, description) = (escape::markup(title), escape::markup(description));
+    let size = |place: usize| view_box.split(' ').nth(place).and_then(|size| size.parse::<i32>().ok()).unwrap_or(0);
+    let (width, height) = (size(2) / canvas::FINE, size(3) / canvas::FINE);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"{view_box}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"{view_box}\" role=\"img\" \
          aria-labelledby=\"{id}-title {id}-desc\">\n<title id=\"{id}-title\">{title}</title>\n<desc id=\"{id}-desc\">{description}</desc>\n{body}",
-        canvas::WIDTH,
-        canvas::HEIGHT,
     )
 }

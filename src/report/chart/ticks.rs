@@ -11,8 +11,13 @@ const MOST: f64 = 6.0;
 
 /// An axis from zero that reaches `top`, labelled in the unit of `scale`; it ends on a label.
 pub(super) fn value_axis(top: f64, scale: &Scale) -> Axis {
+    few(top, scale, MOST)
+}
+
+/// The same with at most so many steps, for where there is less room.
+pub(super) fn few(top: f64, scale: &Scale, most: f64) -> Axis {
     let shown = top * scale.factor;
-    let step = step(shown);
+    let step = step_of(shown, most);
     let count = (shown / step - 1e-9).ceil().clamp(1.0, 2.0 * MOST);
     let labels =
         labels(step, count).into_iter().map(|(value, label)| (value / scale.factor, label + scale.suffix)).collect();
@@ -32,12 +37,16 @@ fn labels(step: f64, count: f64) -> Vec<(f64, String)> {
 }
 
 fn step(top: f64) -> f64 {
+    step_of(top, MOST)
+}
+
+fn step_of(top: f64, most: f64) -> f64 {
     if !top.is_finite() || top <= 0.0 {
         return 1.0;
     }
-    let power = 10_f64.powf((top / MOST).log10().floor());
+    let power = 10_f64.powf((top / most).log10().floor());
     let steps = STEPS.iter().chain(&[10.0]).map(|step| step * power);
-    steps.into_iter().find(|step| top / step <= MOST + 1e-9).unwrap_or(10.0 * power)
+    steps.into_iter().find(|step| top / step <= most + 1e-9).unwrap_or(10.0 * power)
 }
 
 #[cfg(test)]

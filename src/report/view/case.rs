@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::charts;
+use super::charts::{self, ChartView};
 use super::finding::{self, FindingView};
 use super::groups::{self, Group};
 use crate::aggregate::summary::{CaseSummary, MetricSummary};
@@ -41,12 +41,6 @@ struct Figure {
     n: usize,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct ChartView {
-    path: String,
-    description: String,
-}
-
 /// What the ledger says of a GPU that was not measured.
 pub(super) fn no_gpu_reasons(context: &Context<'_>) -> Vec<String> {
     let entries =
@@ -80,7 +74,7 @@ pub(super) fn build_all(
             figures: groups::of(context, &case.metrics, |figure| figure.metric, |figure| row(context, figure))?,
             shown_by: sources(context, case.shown_by())?,
             reported_by: sources(context, case.reported_by())?,
-            charts: charts.iter().map(view).collect(),
+            charts: charts.iter().map(charts::view).collect(),
             findings: finding::build(context, case)?,
         });
         drawn.extend(charts);
@@ -108,8 +102,4 @@ fn row(context: &Context<'_>, figure: &MetricSummary) -> Result<Figure> {
             .map_or_else(|| ABSENT.to_owned(), |interval| scale.interval(interval)),
         n: figure.n,
     })
-}
-
-fn view(chart: &Chart) -> ChartView {
-    ChartView { path: chart.path.clone(), description: escape::text(&chart.description) }
 }

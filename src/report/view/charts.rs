@@ -1,16 +1,41 @@
-//! Which charts a case has, and their words.
+//! Which charts a report has, and their words.
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::aggregate::metric::Unit;
-
 use crate::aggregate::summary::{BUSY_CORE, CaseSummary, Course, Quantity};
 use crate::report::chart::cores::CoreChart;
 use crate::report::chart::course::{self, CourseChart, Series};
-use crate::report::chart::{Chart, Drawing};
+use crate::report::chart::csv::{self, Csv};
+use crate::report::chart::{Chart, Drawing, Named};
 use crate::report::context::{Context, Wholes};
+use crate::report::escape;
 use crate::report::format::Scale;
+
+mod compared;
+mod sweep;
+
+pub(super) use compared::{gpu_against_cpu, levels};
+pub(super) use sweep::sweeps;
+
+/// A chart in a template.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ChartView {
+    path: String,
+    /// Path of its numbers.
+    data: String,
+    description: String,
+}
+
+/// The view of a chart that was drawn.
+pub(super) fn view(chart: &Chart) -> ChartView {
+    ChartView {
+        path: chart.path.clone(),
+        data: chart.csv_path(),
+        description: escape::text(&chart.description),
+    }
+}
 
 /// A chart of courses: its name in files and phrases, its unit, and what it shows.
 struct Kind {
@@ -72,7 +97,6 @@ struct Words {
     mean: String,
     peak: String,
     at: String,
-    items: String,
     threshold: String,
 }
 
@@ -86,7 +110,17 @@ pub(super) fn is_drawn(case: &CaseSummary, name: &str) -> bool {
 
 /// Path of a chart's PNG, relative to the report.
 pub(super) fn path(context: &Context<'_>, case: &CaseSummary, name: &str) -> String {
-    format!("charts/{}-{name}.{}.png", case.slug, context.words.language().key())
+    picture(context, &format!("{}-{name}", case.slug))
+}
+
+fn picture(context: &Context<'_>, id: &str) -> String {
+    format!("charts/{id}.{}.png", context.words.language().key())
+}
+
+/// What a chart is called, its description made of the title and of what it shows.
+fn named(context: &Context<'_>, id: String, title: &str, items: String) -> Result<Named> {
+    let description = context.words.fill("chart.description", &Description { title: title.to_owned(), items })?;
+    Ok(Named { path: picture(context, &id), id, description })
 }
 
 /// Draws all charts of a case.
@@ -141,7 +175,8 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
     if let Some((first, (_, height))) = series.first().and_then(|series| Some((series, course::peak(series.course)?))) {
         (words.peak, words.point_s) = (scale.text(height), first.course.point_s);
     }
-    words.items = items.join(context.words.get("semicolon")?);
+    let items = items.join(context.words.get("semicolon")?);
+    let numbers = course_numbers(kind, &series);
     let chart = CourseChart {
         title: context.words.fill(&format!("chart.{}.title", kind.name), &words)?,
         subtitle: context.words.fill(subtitle(case, words.n), &words)?,
@@ -151,14 +186,33 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
         least_top: kind.least_top,
         peak: context.words.fill("chart.peak", &words)?,
     };
-    let description =
-        context.words.fill("chart.description", &Description { title: chart.title.clone(), items: words.items })?;
-    Chart::draw(
-        format!("{}-{}", case.slug, kind.name),
-        path(context, case, kind.name),
-        description,
-        &Drawing::Course(chart),
-    )
+    let named = named(context, format!("{}-{}", case.slug, kind.name), &chart.title, items)?;
+    Chart::draw(named, numbers, &Drawing::Course(chart))
+}
+
+/// All points of all courses, whatever the drawing leaves out.
+fn course_numbers(kind: &Kind, series: &[Series<'_>]) -> Csv {
+    let unit = csv::unit(kind.unit);
+    let mut numbers = Csv::new(
+        ["series", "t_s"].map(str::to_owned).into_iter().chain(["mean", "min", "max"].map(|of| format!("{of}{unit}"))),
+    );
+    for Series { course, .. } in series {
+        for point in &course.points {
+            let values = [point.t_s, point.mean, point.min, point.max].map(csv::number);
+            numbers.row(std::iter::once(series_name(course.quantity)).chain(values));
+        }
+    }
+    numbers
+}
+
+/// Name of a quantity in tables of numbers.
+fn series_name(of: Quantity) -> String {
+    let name = quantity(of);
+    match (of, gpu(of)) {
+        (Quantity::GpuInstanceMemory(..), (gpu, instance)) => format!("{name}_{gpu}_{instance}"),
+        (Quantity::RunCpu | Quantity::HostCpu | Quantity::MemoryRss | Quantity::MemoryPss, _) => name.to_owned(),
+        (_, (gpu, _)) => format!("{name}_{gpu}"),
+    }
 }
 
 fn draw_cores(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
@@ -171,7 +225,11 @@ fn draw_cores(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
         (words.label, words.mean) = (core.core.to_string(), scale.text(core.mean));
         shares.push(context.words.fill("chart.core.item", &words)?);
     }
-    words.items = context.words.list(&shares)?;
+    let items = context.words.list(&shares)?;
+    let mut numbers = Csv::new(["core", "mean_ratio", "min_ratio", "max_ratio"]);
+    for core in &case.cores {
+        numbers.row([f64::from(core.core), core.mean, core.min, core.max].map(csv::number));
+    }
     let chart = CoreChart {
         title: context.words.fill("chart.cores.title", &words)?,
         subtitle: context.words.fill(cores_subtitle(case, words.n), &words)?,
@@ -181,9 +239,8 @@ fn draw_cores(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
         threshold_label: words.threshold.clone(),
         spread: words.n > 1,
     };
-    let description =
-        context.words.fill("chart.description", &Description { title: chart.title.clone(), items: words.items })?;
-    Chart::draw(format!("{}-{CORES}", case.slug), path(context, case, CORES), description, &Drawing::Cores(chart))
+    let named = named(context, format!("{}-{CORES}", case.slug), &chart.title, items)?;
+    Chart::draw(named, numbers, &Drawing::Cores(chart))
 }
 
 #[derive(Serialize)]
@@ -208,7 +265,6 @@ fn words(context: &Context<'_>, case: &CaseSummary) -> Result<Words> {
         mean: empty(),
         peak: empty(),
         at: empty(),
-        items: empty(),
         threshold: empty(),
     })
 }

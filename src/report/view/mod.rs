@@ -24,6 +24,7 @@ mod reproduce;
 use appendix::Appendix;
 use case::CaseView;
 use chain::Launch;
+use charts::ChartView;
 use environment::{Limits, Readiness};
 use foreign::Surplus;
 pub(crate) use headline::key_figures;
@@ -56,6 +57,11 @@ pub(crate) struct ReportView {
     no_gpu: Vec<String>,
     cpu: Vec<CaseView>,
     levels: Option<Table>,
+    levels_chart: Option<ChartView>,
+    /// The same work on both devices.
+    devices_chart: Option<ChartView>,
+    /// What settings did.
+    sweep_charts: Vec<ChartView>,
     /// What else runs when the machine idles.
     surplus: Vec<Surplus>,
     summaries: Vec<CaseSentence>,
@@ -104,6 +110,9 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
     let mut charts = Vec::new();
     let (on_gpu, on_cpu): (Vec<_>, Vec<_>) = summary.cases.iter().partition(|case| case.uses_gpu());
     let levels = levels::build(context)?;
+    let levels_drawn = charts::levels(context)?;
+    let devices_drawn = charts::gpu_against_cpu(context)?;
+    let sweeps_drawn = charts::sweeps(context)?;
     let section = sections(levels.is_some());
     let (chain, launches) = (chain::chain(context)?, chain::launches(context)?);
     let view = ReportView {
@@ -122,11 +131,15 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         gpu: case::build_all(context, &on_gpu, section.gpu, &mut charts)?,
         cpu: case::build_all(context, &on_cpu, section.cpu, &mut charts)?,
         levels,
+        levels_chart: levels_drawn.as_ref().map(charts::view),
+        devices_chart: devices_drawn.as_ref().map(charts::view),
+        sweep_charts: sweeps_drawn.iter().map(charts::view).collect(),
         surplus: foreign::surplus(context)?,
         summaries: summary.cases.iter().map(|case| headline::of_case(context, case)).collect::<Result<_>>()?,
         appendix: appendix::build(context)?,
         section,
     };
+    charts.extend(devices_drawn.into_iter().chain(levels_drawn).chain(sweeps_drawn));
     Ok((view, charts))
 }
 
