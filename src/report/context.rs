@@ -45,18 +45,37 @@ impl Context<'_> {
 
     /// A case as a reader wants it named, as plain text: its workload, and what was asked for in words where there are any.
     pub(crate) fn case_title(&self, case: &CaseSummary) -> Result<String> {
-        #[derive(Serialize)]
-        struct Title<'a> {
-            workload: &'a str,
-            settings: String,
-        }
+        self.title_of(&case.workload, case.settings.iter())
+    }
+
+    /// The same without the settings that are common to all of some cases.
+    pub(crate) fn case_title_among(&self, case: &CaseSummary, cases: &[&CaseSummary]) -> Result<String> {
+        let common = |key, value| cases.iter().all(|case| case.settings.get(key) == Some(value));
+        self.title_of(&case.workload, case.settings.iter().filter(|(key, value)| !common(*key, *value)))
+    }
+
+    /// Settings in words, as a list.
+    pub(crate) fn settings<'s>(&self, settings: impl Iterator<Item = (&'s String, &'s String)>) -> Result<String> {
         let told = |(key, value): (&String, &String)| match self.words.find(&format!("setting.{key}.{value}")) {
             Some(words) => words.to_owned(),
             None if key == "device" => value.clone(),
             None => format!("{key}={value}"),
         };
-        let settings: Vec<String> = case.settings.iter().map(told).collect();
-        let title = Title { workload: &case.workload, settings: settings.join(self.words.get("comma")?) };
+        Ok(settings.map(told).collect::<Vec<_>>().join(self.words.get("comma")?))
+    }
+
+    /// A workload with some settings, named in the same way.
+    pub(crate) fn title_of<'s>(
+        &self,
+        workload: &str,
+        settings: impl Iterator<Item = (&'s String, &'s String)>,
+    ) -> Result<String> {
+        #[derive(Serialize)]
+        struct Title<'a> {
+            workload: &'a str,
+            settings: String,
+        }
+        let title = Title { workload, settings: self.settings(settings)? };
         self.words.fill("case_title", &title)
     }
 

@@ -156,8 +156,7 @@ fn write_report(folder: &Path, report: &Report) -> Result<()> {
 /// Charts of the same language, and numbers of charts, that an earlier report had and this one lacks.
 fn remove_stale_charts(charts: &Path, report: &Report) -> Result<()> {
     let paths = report.charts.iter().flat_map(|chart| [chart.path.clone(), chart.csv_path()]);
-    let wanted: BTreeSet<String> =
-        paths.filter_map(|path| path.rsplit('/').next().map(str::to_owned)).collect();
+    let wanted: BTreeSet<String> = paths.filter_map(|path| path.rsplit('/').next().map(str::to_owned)).collect();
     let ending = format!(".{}.png", report.language.key());
     for entry in fs::read_dir(charts).with_context(|| format!("cannot list {}", charts.display()))? {
         let path = entry.with_context(|| format!("cannot list {}", charts.display()))?.path();

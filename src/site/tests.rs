@@ -81,7 +81,7 @@ fn every_picture_and_link_of_the_markdown_is_there() {
             .split("](")
             .skip(1)
             .filter_map(|rest| rest.split(')').next())
-            .filter(|target| target.ends_with(".png"))
+            .filter(|target| target.ends_with(".png") || target.ends_with(".csv"))
         {
             assert!(out.path().join(&report.slug).join(target).is_file(), "{target}");
         }
@@ -133,12 +133,12 @@ fn only_charts_that_are_no_longer_drawn_are_removed() {
     let report = write_environment(&fixture::cpu_only(), Language::English).unwrap();
     let charts = out.path().join(&report.slug).join(CHARTS);
     fs::create_dir_all(&charts).unwrap();
-    for name in ["old.en.png", "old.zh.png", "notes.txt"] {
+    for name in ["old.en.png", "old.zh.png", "old.csv", "notes.txt"] {
         fs::write(charts.join(name), "x").unwrap();
     }
     let data = data::of_environment(&fixture::cpu_only()).unwrap();
     write(out.path(), &[Environment { reports: vec![report], data, raw: None }], None).unwrap();
-    assert!(!charts.join("old.en.png").exists());
+    assert!(!charts.join("old.en.png").exists() && !charts.join("old.csv").exists());
     assert!(charts.join("old.zh.png").exists() && charts.join("notes.txt").exists());
 }
 

@@ -113,10 +113,12 @@ fn draw_panel(sheet: &Sheet<'_>, chart: &BarChart, panel: &Panel, frame: Frame) 
     let height = f64::from(frame.bottom - frame.top) / rows.max(1.0);
     let half = 10.0 / height;
     let canvas = sheet.panel(frame, axis, Axis::new(0.0, rows, Vec::new()));
-    canvas.upright_grid()?;
+    let share = f64::from(ROW) / height;
+    let stretches: Vec<_> = (0..chart.rows.len()).map(|row| (row as f64, row as f64 + share)).collect();
+    canvas.upright_grid(&stretches)?;
     for (index, (row, bar)) in chart.rows.iter().zip(&panel.bars).enumerate() {
         // Rows are counted from the top, the axis from the bottom; bars stand at the foot of their row.
-        let middle = rows - index as f64 - 1.0 + f64::from(ROW) / 2.0 / height;
+        let middle = rows - index as f64 - 1.0 + share / 2.0;
         let Some(bar) = bar.as_ref().filter(|bar| bar.is_finite()) else {
             canvas.beside((0.0, middle), &panel.absent, QUIET)?;
             continue;

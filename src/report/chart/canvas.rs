@@ -117,11 +117,7 @@ pub(super) fn draw(
 ///
 /// # Errors
 /// The font or the drawing fails.
-pub(super) fn sheet(
-    labels: &Labels,
-    height: i32,
-    body: impl FnOnce(&Sheet<'_>) -> Result<()>,
-) -> Result<String> {
+pub(super) fn sheet(labels: &Labels, height: i32, body: impl FnOnce(&Sheet<'_>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     let paths = {
         let size = ((WIDTH * FINE).unsigned_abs(), (height * FINE).unsigned_abs());
@@ -149,7 +145,13 @@ impl<'a> Sheet<'a> {
         let subtitle = fit(&labels.subtitle, TEXT_SIZE, WIDTH - 32)?;
         self.text(&subtitle, (16 * FINE, 41 * FINE), TEXT_SIZE, palette::QUIET, (HPos::Left, VPos::Top))?;
         let middle = (Frame::WHOLE.left + Frame::WHOLE.right) / 2 * FINE;
-        self.text(&labels.x, (middle, (self.height - 26) * FINE), TEXT_SIZE, palette::QUIET, (HPos::Center, VPos::Top))?;
+        self.text(
+            &labels.x,
+            (middle, (self.height - 26) * FINE),
+            TEXT_SIZE,
+            palette::QUIET,
+            (HPos::Center, VPos::Top),
+        )?;
         self.legend(&labels.legend)
     }
 
@@ -268,13 +270,15 @@ impl Canvas<'_, '_> {
         Ok(())
     }
 
-    /// Upright lines with the labels of the x axis: the grid of bars that lie.
-    pub(super) fn upright_grid(&self) -> Result<()> {
+    /// Upright lines with the labels of the x axis: the grid of bars that lie. It is drawn over some stretches of the y
+    /// axis, so that text between them stays free.
+    pub(super) fn upright_grid(&self, stretches: &[(f64, f64)]) -> Result<()> {
         for (value, label) in &self.x.ticks {
-            let (x, _) = self.at((*value, self.y.low));
             let ink = if *value == self.x.low { palette::AXIS } else { palette::GRID };
-            let path = vec![(x, self.frame.top * FINE), (x, self.frame.bottom * FINE)];
-            self.sheet.put(&PathElement::new(path, ink.colour.stroke_width(width(1))))?;
+            for (from, to) in stretches {
+                let path = [*from, *to].map(|y| self.at((*value, y))).to_vec();
+                self.sheet.put(&PathElement::new(path, ink.colour.stroke_width(width(1))))?;
+            }
             self.below(*value, label)?;
         }
         Ok(())

@@ -53,7 +53,7 @@ impl Dot {
 /// The drawing fails.
 pub(super) fn draw(chart: &LineChart) -> Result<String> {
     let dots = || chart.lines.iter().flat_map(|line| &line.dots).filter(|dot| dot.is_finite());
-    let top = dots().map(|dot| dot.max).fold(0.0, f64::max) * 1.1;
+    let top = dots().map(|dot| dot.max).fold(0.0, f64::max) * 1.2;
     let places = chart.places.iter().enumerate().map(|(place, label)| (place as f64 + 0.5, label.clone())).collect();
     let labelled = chart.lines.iter().zip(SERIES.iter().cycle()).filter(|(line, _)| !line.label.is_empty());
     let labels = Labels {

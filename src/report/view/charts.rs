@@ -30,11 +30,7 @@ pub(super) struct ChartView {
 
 /// The view of a chart that was drawn.
 pub(super) fn view(chart: &Chart) -> ChartView {
-    ChartView {
-        path: chart.path.clone(),
-        data: chart.csv_path(),
-        description: escape::text(&chart.description),
-    }
+    ChartView { path: chart.path.clone(), data: chart.csv_path(), description: escape::text(&chart.description) }
 }
 
 /// A chart of courses: its name in files and phrases, its unit, and what it shows.
@@ -306,3 +302,6 @@ fn gpu(quantity: Quantity) -> (u32, u32) {
         _ => (0, 0),
     }
 }
+
+#[cfg(test)]
+mod tests;

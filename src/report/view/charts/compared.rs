@@ -18,13 +18,8 @@ const MOST_ROWS: usize = 40;
 const MOST_PANELS: usize = 4;
 
 /// Quantities of the levels of load, those that matter most first; shares have a common axis up to 100 %.
-const LEVELS: [Metric; 5] = [
-    Metric::CpuUsage,
-    Metric::GpuUtilisation,
-    Metric::MemorySumOfPeaks,
-    Metric::GpuMemoryPeak,
-    Metric::HostCpu,
-];
+const LEVELS: [Metric; 5] =
+    [Metric::CpuUsage, Metric::GpuUtilisation, Metric::MemorySumOfPeaks, Metric::GpuMemoryPeak, Metric::HostCpu];
 
 /// How the speed of devices is compared: by throughput, and by the first of the times that both have.
 const TIMES: [Metric; 3] = [Metric::EpochTime, Metric::TrainTime, Metric::Duration];
@@ -64,7 +59,7 @@ pub(in crate::report::view) fn levels(context: &Context<'_>) -> Result<Option<Ch
     if cases.len() < 2 || metrics.is_empty() {
         return Ok(None);
     }
-    let rows = short_names(&cases)
+    let rows = short_names(context, &cases)?
         .into_iter()
         .zip(&cases)
         .map(|(name, case)| Compared { name, series: 0, case, against: None })
@@ -78,16 +73,15 @@ pub(in crate::report::view) fn levels(context: &Context<'_>) -> Result<Option<Ch
 /// A phrase is missing, or the drawing fails.
 pub(in crate::report::view) fn gpu_against_cpu(context: &Context<'_>) -> Result<Option<Chart>> {
     let pairs = pairs(&context.summary.cases);
-    let both = |metric: &Metric| {
-        pairs.iter().any(|(gpu, cpu)| gpu.metric(*metric).is_some() && cpu.metric(*metric).is_some())
-    };
+    let both =
+        |metric: &Metric| pairs.iter().any(|(gpu, cpu)| gpu.metric(*metric).is_some() && cpu.metric(*metric).is_some());
     let metrics: Vec<Metric> =
         Some(Metric::Throughput).into_iter().filter(both).chain(TIMES.into_iter().find(both)).collect();
     if metrics.is_empty() {
         return Ok(None);
     }
     let shown = &pairs[..pairs.len().min(MOST_ROWS / 2)];
-    let names = short_names(&shown.iter().map(|(gpu, _)| *gpu).collect::<Vec<_>>());
+    let names = short_names(context, &shown.iter().map(|(gpu, _)| *gpu).collect::<Vec<_>>())?;
     let mut rows = Vec::new();
     for (name, (gpu, cpu)) in names.into_iter().zip(shown) {
         rows.push(Compared { name: format!("{name} · GPU"), series: 2, case: gpu, against: Some(cpu) });
@@ -110,13 +104,8 @@ fn pairs(cases: &[CaseSummary]) -> Vec<(&CaseSummary, &CaseSummary)> {
 }
 
 /// Names of cases without the settings that are the same in all.
-fn short_names(cases: &[&CaseSummary]) -> Vec<String> {
-    let common = |key: &String, value: &String| cases.iter().all(|case| case.settings.get(key) == Some(value));
-    let name = |case: &&CaseSummary| {
-        let own = case.settings.iter().filter(|(key, value)| !common(key, value));
-        own.fold(case.workload.clone(), |name, (key, value)| format!("{name} {key}={value}"))
-    };
-    cases.iter().map(name).collect()
+fn short_names(context: &Context<'_>, cases: &[&CaseSummary]) -> Result<Vec<String>> {
+    cases.iter().map(|case| context.case_title_among(case, cases)).collect()
 }
 
 fn draw(context: &Context<'_>, id: &str, rows: &[Compared<'_>], metrics: &[Metric], all: usize) -> Result<Chart> {
@@ -142,7 +131,7 @@ fn draw(context: &Context<'_>, id: &str, rows: &[Compared<'_>], metrics: &[Metri
             words.value.clone_from(&bar.label);
             values.push(context.words.fill("chart.compared.value", &words)?);
         }
-        (words.case, words.values) = (row.case.name.clone(), values.join(context.words.get("comma")?));
+        (words.case, words.values) = (context.case_title(row.case)?, values.join(context.words.get("comma")?));
         items.push(context.words.fill("chart.compared.item", &words)?);
     }
     let subtitle = if rows.len() < all { "cut" } else { "subtitle" };
@@ -183,8 +172,7 @@ fn panel(context: &Context<'_>, metric: Metric, rows: &[Compared<'_>], words: &m
 
 /// How many times as fast; none where the other took or did nothing.
 fn speed(metric: Metric, figure: &MetricSummary, other: &MetricSummary) -> Option<f64> {
-    let (fast, slow) =
-        if TIMES.contains(&metric) { (other.mean, figure.mean) } else { (figure.mean, other.mean) };
+    let (fast, slow) = if TIMES.contains(&metric) { (other.mean, figure.mean) } else { (figure.mean, other.mean) };
     (slow > 0.0).then_some(fast / slow).filter(|ratio| ratio.is_finite())
 }
 

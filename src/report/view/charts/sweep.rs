@@ -1,5 +1,6 @@
 //! What a setting did: the throughput of cases that differ in it.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
@@ -16,8 +17,7 @@ use crate::report::format::Scale;
 use crate::trace::layout::slug;
 
 /// What is compared: the first that at least two cases of a line have. Of all but the last, more is better.
-const METRICS: [Metric; 4] =
-    [Metric::Throughput, Metric::ShownThroughput, Metric::ShownStepRate, Metric::Duration];
+const METRICS: [Metric; 4] = [Metric::Throughput, Metric::ShownThroughput, Metric::ShownStepRate, Metric::Duration];
 /// More lines than this could not be told apart.
 const MOST_LINES: usize = 5;
 /// What makes other work of it, or has a chart of its own.
@@ -36,6 +36,8 @@ struct Words {
 }
 
 type Settings = BTreeMap<String, String>;
+/// Cases that are alike but for one setting, with what they have in common.
+type Group<'g, 'a> = (&'g Settings, &'g Vec<&'a CaseSummary>);
 
 /// A chart for each setting of a workload in which cases that are otherwise alike differ, and for each device: the
 /// speed of one would flatten the lines of another.
@@ -61,9 +63,13 @@ pub(in crate::report::view) fn sweeps(context: &Context<'_>) -> Result<Vec<Chart
 /// The chart of one sweep; none where no two cases differ in nothing but the setting.
 fn sweep(context: &Context<'_>, cases: &[&CaseSummary], setting: &str) -> Result<Option<Chart>> {
     let Some((metric, groups)) = chosen(cases, setting) else { return Ok(None) };
-    let work = cases.first().map(|case| work(case)).unwrap_or_default();
+    let Some(first) = cases.first() else { return Ok(None) };
+    let device = first.settings.iter().filter(|(key, _)| *key == "device");
+    let work = context.title_of(&first.workload, device)?;
     let places = places(groups.values().flatten(), setting);
-    let shown: Vec<(&Settings, &Vec<&CaseSummary>)> = groups.iter().take(MOST_LINES).collect();
+    let mut shown: Vec<Group<'_, '_>> = groups.iter().collect();
+    shown.sort_by(|(a, _), (b, _)| in_order(a, b));
+    shown.truncate(MOST_LINES);
     let dots = || shown.iter().flat_map(|(_, cases)| cases.iter());
     let means = || dots().filter_map(|case| case.metric(metric)).map(|figure| figure.mean);
     let less_is_better = metric == Metric::Duration;
@@ -81,11 +87,11 @@ fn sweep(context: &Context<'_>, cases: &[&CaseSummary], setting: &str) -> Result
     let mut items = Vec::new();
     let mut lines = Vec::new();
     for (others, cases) in &shown {
-        let label = line_name(others, &shown);
+        let label = line_name(context, others, &shown)?;
         for case in *cases {
             let Some(figure) = case.metric(metric) else { continue };
             let own = format!("{setting}={}", case.settings.get(setting).map_or("", String::as_str));
-            words.line = if label.is_empty() { own } else { format!("{label} {own}") };
+            words.line = if label.is_empty() { own } else { format!("{label}{}{own}", context.words.get("comma")?) };
             words.value = scale.text(figure.mean);
             items.push(context.words.fill("chart.sweep.item", &words)?);
         }
@@ -103,15 +109,10 @@ fn sweep(context: &Context<'_>, cases: &[&CaseSummary], setting: &str) -> Result
         less_is_better,
         best: context.words.fill("chart.sweep.best", &words)?,
     };
-    let id = slug(&format!("sweep {work} {setting}"));
+    let device = first.settings.get("device").map_or("", String::as_str);
+    let id = slug(&format!("sweep {} {device} {setting}", first.workload));
     let named = named(context, id, &chart.title, items.join(context.words.get("semicolon")?))?;
     Chart::draw(named, numbers(&groups, metric, setting), &Drawing::Lines(chart)).map(Some)
-}
-
-/// A workload on a device.
-fn work(case: &CaseSummary) -> String {
-    let device = case.settings.get("device").map(|device| format!(" device={device}"));
-    format!("{}{}", case.workload, device.unwrap_or_default())
 }
 
 /// The cases that have a metric, by all their settings but one; only where that one differs.
@@ -143,10 +144,19 @@ fn places<'a>(cases: impl Iterator<Item = &'a &'a CaseSummary>, setting: &str) -
 }
 
 /// The settings in which a line differs from the others.
-fn line_name(own: &Settings, lines: &[(&Settings, &Vec<&CaseSummary>)]) -> String {
+fn line_name(context: &Context<'_>, own: &Settings, lines: &[Group<'_, '_>]) -> Result<String> {
     let common = |key: &String, value: &String| lines.iter().all(|(others, _)| others.get(key) == Some(value));
-    let differing = own.iter().filter(|(key, value)| !common(key, value));
-    differing.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    context.settings(own.iter().filter(|(key, value)| !common(key, value)))
+}
+
+/// Numbers by their size, before and among text.
+fn in_order(a: &Settings, b: &Settings) -> Ordering {
+    let number = |value: &String| value.parse::<f64>().ok().filter(|number| number.is_finite());
+    let by_value = |(a, b): (&String, &String)| match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => a.cmp(b),
+    };
+    a.values().zip(b.values()).map(by_value).find(|order| order.is_ne()).unwrap_or_else(|| a.cmp(b))
 }
 
 fn line_dots(cases: &[&CaseSummary], metric: Metric, places: &[String], setting: &str) -> Vec<Dot> {
