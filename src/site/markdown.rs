@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use serde::Serialize;
 
+use super::address;
 use crate::report::chart::Chart;
 use crate::report::escape;
 
@@ -45,13 +46,21 @@ pub(super) fn plain(markdown: &str) -> String {
     Parser::new_ext(markdown, options()).map(|event| text_of(&event).to_owned()).collect()
 }
 
+/// What lies around a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Around<'a> {
+    /// No file is beside the page.
+    pub(super) is_alone: bool,
+    /// An address that the page knows better: it, and what to lead to instead.
+    pub(super) moved: Option<(&'a str, &'a str)>,
+}
+
 /// Renders a report. Raw HTML is dropped: templates have none, so whatever is there came from a user.
-///
-/// `moved` is an address that a page knows better: it, and what to lead to instead.
-pub(super) fn render(markdown: &str, charts: &[Chart], labels: Labels<'_>, moved: Option<(&str, &str)>) -> Body {
+pub(super) fn render(markdown: &str, charts: &[Chart], labels: Labels<'_>, around: Around<'_>) -> Body {
+    let numbers = charts.iter().map(|chart| (chart.csv_path(), chart)).collect();
     let charts = charts.iter().map(|chart| (chart.path.as_str(), chart)).collect();
     let safe = Parser::new_ext(markdown, options()).filter(|event| !is_html(event));
-    let mut page = Page { charts, labels, moved, ids: BTreeMap::new(), contents: Vec::new() };
+    let mut page = Page { charts, numbers, around, labels, ids: BTreeMap::new(), contents: Vec::new() };
     let events = page.rewrite(&safe.collect::<Vec<_>>());
     let first_section =
         events.iter().position(|event| matches!(event, Event::Start(Tag::Heading { level: HeadingLevel::H2, .. })));
@@ -61,8 +70,10 @@ pub(super) fn render(markdown: &str, charts: &[Chart], labels: Labels<'_>, moved
 
 struct Page<'a> {
     charts: BTreeMap<&'a str, &'a Chart>,
+    /// By the path of their numbers.
+    numbers: BTreeMap<String, &'a Chart>,
     labels: Labels<'a>,
-    moved: Option<(&'a str, &'a str)>,
+    around: Around<'a>,
     /// How often an id was given out, so that each stays unique.
     ids: BTreeMap<String, usize>,
     contents: Vec<Entry>,
@@ -79,6 +90,9 @@ impl Page<'_> {
                     let _ = events.by_ref().find(|event| matches!(event, Event::End(TagEnd::Image)));
                     rewritten
                         .extend(self.charts.get(dest_url.as_ref()).map(|chart| inline_chart(chart, self.labels.chart)));
+                }
+                Event::Start(Tag::Link { dest_url, .. }) if let Some(chart) = self.numbers.get(dest_url.as_ref()) => {
+                    rewritten.push(self.download(chart));
                 }
                 Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                     let dest_url = self.destination(dest_url);
@@ -112,11 +126,17 @@ impl Page<'_> {
 
     /// Where a link leads in the page: to the chart itself, not its picture.
     fn destination<'e>(&self, address: &CowStr<'e>) -> CowStr<'e> {
-        match (self.charts.get(address.as_ref()), self.moved) {
+        match (self.charts.get(address.as_ref()), self.around.moved) {
             (Some(chart), _) => format!("#{}", chart.id).into(),
             (None, Some((from, to))) if from == address.as_ref() => to.to_owned().into(),
             _ => address.clone(),
         }
+    }
+
+    /// The beginning of a link to the numbers of a chart; they are within it where nothing is beside the page.
+    fn download<'e>(&self, chart: &Chart) -> Event<'e> {
+        let href = if self.around.is_alone { address::data("text/csv", &chart.csv) } else { chart.csv_path() };
+        Event::InlineHtml(format!("<a class=\"numbers\" href=\"{href}\" download=\"{}.csv\">", chart.id).into())
     }
 
     /// A heading with an id, a link to itself and, down to the third level, a line in the table of contents.
@@ -197,22 +217,23 @@ mod tests {
 
     #[test]
     fn raw_html_is_dropped() {
-        let body = render("# T\n\n<script>alert(1)</script>\n\na <img src=x onerror=y> b\n", &[], LABELS, None);
+        let body =
+            render("# T\n\n<script>alert(1)</script>\n\na <img src=x onerror=y> b\n", &[], LABELS, Around::default());
         assert!(!body.head.contains("<script") && !body.head.contains("<img"), "{}", body.head);
     }
 
     #[test]
     fn headings_of_the_same_text_get_ids_that_differ() {
-        let body = render("# T\n\n## 1. A\n\n## 1. A\n\n### 中文 b\n", &[], LABELS, None);
+        let body = render("# T\n\n## 1. A\n\n## 1. A\n\n### 中文 b\n", &[], LABELS, Around::default());
         let ids: Vec<&str> = body.contents.iter().map(|entry| entry.id.as_str()).collect();
         assert_eq!(ids, ["s-1-a", "s-1-a-1", "s-中文-b"]);
     }
 
     #[test]
     fn tables_and_code_scroll_in_boxes_of_their_own() {
-        let body = render("| a |\n| --- |\n| b |\n", &[], LABELS, None);
+        let body = render("| a |\n| --- |\n| b |\n", &[], LABELS, Around::default());
         assert!(body.head.starts_with("<div class=\"table\""), "{}", body.head);
-        let body = render("```sh\na\n```\n", &[], LABELS, None);
+        let body = render("```sh\na\n```\n", &[], LABELS, Around::default());
         assert!(
             body.head.starts_with("<div class=\"code\"") && body.head.ends_with("</pre>\n</div>\n"),
             "{}",

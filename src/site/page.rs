@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::markdown::{self, Entry, Labels};
+use super::markdown::{self, Around, Entry, Labels};
 use super::{DOCUMENT, RUNS, Raw, address, data_page};
 use crate::report::data::Data;
 use crate::report::language::Language;
@@ -90,7 +90,8 @@ pub(super) fn page(report: &Report, data: &Data, place: Place<'_>) -> Result<Str
         Place::Site { raw: Some(raw), .. } => Some((raw.address(), files.as_str())),
         _ => None,
     };
-    let body = markdown::render(&report.markdown, &report.charts, labels, moved);
+    let around = Around { is_alone: matches!(place, Place::Alone), moved };
+    let body = markdown::render(&report.markdown, &report.charts, labels, around);
     let page = Page {
         tag: report.language.tag(),
         title: markdown::plain(&report.title),

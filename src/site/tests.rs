@@ -163,3 +163,16 @@ fn a_page_of_somebody_elses_is_not_replaced_and_nothing_is_written() {
         assert_eq!(before, all_files(out.path()));
     }
 }
+
+#[test]
+fn the_numbers_of_charts_are_in_a_page_that_stands_alone_and_beside_one_that_does_not() {
+    let summary = fixture::cpu_only();
+    let report = write_environment(&summary, Language::English).unwrap();
+    let data = data::of_environment(&summary).unwrap();
+    let site = page::page(&report, &data, page::Place::Site { address: None, has_raw: false }).unwrap();
+    let alone = page::page(&report, &data, page::Place::Alone).unwrap();
+    assert!(site.contains("href=\"charts/levels.csv\" download=\"levels.csv\">"));
+    assert!(
+        !alone.contains("href=\"charts/") && alone.contains("href=\"data:text/csv;charset=utf-8,case%2Cfinished_runs")
+    );
+}
