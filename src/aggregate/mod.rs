@@ -4,6 +4,7 @@
 //! A span without readings is a gap and has no windows; a mean over a run rests on counters and is exact.
 
 mod cgroup;
+pub mod compare;
 mod courses;
 mod coverage;
 mod figures;
@@ -34,7 +35,7 @@ use anyhow::{Result, bail};
 
 use self::courses::Courses;
 use self::figures::Figures;
-use self::summary::{CaseSummary, EnvironmentSummary, ForeignProgram, LeftOut, RunSummary};
+use self::summary::{CaseSummary, EnvironmentSummary, ForeignProgram, Lack, LeftOut, RunSummary};
 use crate::trace::fingerprint::{Keys, may_be_the_same};
 use crate::trace::open::and_others;
 use crate::trace::run::Coverage;
@@ -172,7 +173,11 @@ fn summarise_run(run: &Run, figures: Figures) -> RunSummary {
     RunSummary {
         run: record.run,
         shice_version: record.shice_version.clone(),
+        session_unix_ns: record.session_unix_ns,
+        sequence: record.sequence,
+        block: record.block,
         outcome: record.outcome,
+        lack: Lack::told(&record.effective),
         started_unix_ns: record.started_unix_ns,
         interval_ns: record.interval_ns,
         survivors: record.survivors.clone(),
@@ -289,6 +294,19 @@ mod tests {
         let values = [(Metric::Duration, 10.0), (Metric::CpuTime, 5.0), (Metric::CpuUsage, 0.25)];
         assert_eq!(case.runs[0].values, BTreeMap::from(values));
         assert!(case.courses.is_empty() && case.cores.is_empty());
+    }
+
+    #[test]
+    fn where_memory_ran_out_is_told_of_the_run_that_met_it() {
+        let mut recorded = Recorded::new();
+        add(&mut recorded, "a", 1, 4, 1, Outcome::OutOfMemory { signal: None, exit_code: Some(12) });
+        let told = [("oom_phase", "train"), ("oom_step", "0"), ("oom_bytes", "1024")];
+        recorded.environment.runs[0].record.effective =
+            told.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        add(&mut recorded, "a", 2, 4, 1, Outcome::Finished);
+        let case = &summarise(&recorded.environment).unwrap().cases[0];
+        let lack = Lack { phase: "train".to_owned(), step: Some(1), bytes: Some(1024) };
+        assert_eq!((case.runs[0].lack.as_ref(), case.runs[1].lack.as_ref()), (Some(&lack), None));
     }
 
     #[test]

@@ -133,7 +133,15 @@ pub struct RunSummary {
     pub run: u32,
     /// Version of the program that recorded it.
     pub shice_version: String,
+    /// When its session began, as Unix time.
+    pub session_unix_ns: i64,
+    /// Position within the session, from 1.
+    pub sequence: u32,
+    /// Runs of one block of a session were interleaved and may be paired.
+    pub block: u32,
     pub outcome: Outcome,
+    /// Where memory ran out, as the workload told.
+    pub lack: Option<Lack>,
     pub started_unix_ns: i64,
     pub interval_ns: i64,
     pub survivors: Vec<String>,
@@ -156,6 +164,26 @@ pub struct RunSummary {
     pub step_source: Option<StepSource>,
     /// Which tool said [`Metric::ReportedThroughput`].
     pub reported_by: Option<StepSource>,
+}
+
+/// Where a workload ran out of memory, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lack {
+    pub phase: String,
+    /// The step that it was making, counted from 1.
+    pub step: Option<u64>,
+    /// What it asked for, or had worked out that it needs.
+    pub bytes: Option<i64>,
+}
+
+impl Lack {
+    /// What the effective settings of a run tell; none where memory did not run out.
+    pub(super) fn told(effective: &BTreeMap<String, String>) -> Option<Self> {
+        // Steps have numbers from 0 on.
+        let step = effective.get("oom_step").and_then(|step| step.parse::<u64>().ok()?.checked_add(1));
+        let bytes = effective.get("oom_bytes").and_then(|bytes| bytes.parse().ok());
+        effective.get("oom_phase").map(|phase| Self { phase: phase.clone(), step, bytes })
+    }
 }
 
 /// A metric over the finished runs of a case.

@@ -272,12 +272,16 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
     }
 }
 
-fn run(run: u32, outcome: Outcome) -> RunSummary {
+pub(crate) fn run(run: u32, outcome: Outcome) -> RunSummary {
     let spent = 48.62 + 0.2 * f64::from(run);
     RunSummary {
         shice_version: "0.1.0".to_owned(),
         run,
+        session_unix_ns: 1_764_600_000_000_000_000,
+        sequence: run,
+        block: run,
         outcome,
+        lack: None,
         started_unix_ns: 1_764_600_000_000_000_000 + i64::from(run) * 60_000_000_000,
         interval_ns: 100_000_000,
         survivors: Vec::new(),
