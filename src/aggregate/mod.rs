@@ -35,6 +35,8 @@ use anyhow::{Result, bail};
 
 use self::courses::Courses;
 use self::figures::Figures;
+#[cfg(test)]
+pub(crate) use self::statistics::over_runs;
 use self::summary::{CaseSummary, EnvironmentSummary, ForeignProgram, Lack, LeftOut, RunSummary};
 use crate::trace::fingerprint::{Keys, may_be_the_same};
 use crate::trace::open::and_others;

@@ -48,7 +48,7 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
 }
 
 /// Statistics over the finished runs, of every metric that one of them has.
-pub(super) fn over_runs(runs: &[RunSummary]) -> Vec<MetricSummary> {
+pub(crate) fn over_runs(runs: &[RunSummary]) -> Vec<MetricSummary> {
     let values = |metric: &Metric| -> Vec<f64> {
         let finished = runs.iter().filter(|run| run.outcome.is_finished());
         finished.filter_map(|run| run.values.get(metric).copied()).collect()

@@ -15,6 +15,10 @@ use crate::trace::check::{Check, CheckState};
 use crate::trace::layout::slug;
 use crate::trace::run::{Coverage, CoverageState, CpuTotals, Outcome, RecorderCost, case_name};
 
+mod across;
+
+pub(crate) use across::both_devices;
+
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// CPU only: `idle`, and `small-cnn` with three finished runs, one failed and one incomplete.

@@ -109,6 +109,16 @@ pub(crate) fn plain(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// How many times as great: three digits.
+pub(crate) fn times(ratio: f64) -> String {
+    let decimals = match ratio.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        _ => 2,
+    };
+    Scale { factor: 1.0, decimals, suffix: "" }.number(ratio)
+}
+
 /// A number of bytes.
 pub(crate) fn bytes(bytes: i64) -> String {
     value(Unit::Bytes, bytes as f64)
@@ -208,6 +218,12 @@ mod tests {
     fn what_is_no_number_is_a_dash() {
         assert_eq!(value(Unit::Count, f64::NAN), ABSENT);
         assert_eq!(Scale::of(Unit::Count, 1.0).number(f64::INFINITY), ABSENT);
+    }
+
+    #[test]
+    fn ratios_have_three_digits() {
+        let texts = [0.98, 5.9029, 9.999, 12.34, 105.2, 1234.0].map(times);
+        assert_eq!(texts, ["0.98", "5.90", "10.0", "12.3", "105", "1,234"]);
     }
 
     #[test]

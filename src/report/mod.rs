@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
 
+mod across;
 pub mod chart;
 pub mod checks;
 mod context;

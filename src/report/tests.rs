@@ -157,3 +157,13 @@ fn a_long_course_keeps_its_peak_and_stays_small() {
         chart.inline().len()
     );
 }
+
+#[test]
+fn a_chinese_report_of_both_devices_and_of_settings_that_were_tried() {
+    insta::assert_snapshot!(markdown(&fixture::both_devices(), Language::Chinese));
+}
+
+#[test]
+fn an_english_report_of_both_devices_and_of_settings_that_were_tried() {
+    insta::assert_snapshot!(markdown(&fixture::both_devices(), Language::English));
+}

@@ -157,7 +157,7 @@ fn cpu_table(context: &Context<'_>, case: &CaseSummary) -> Result<Option<Table>>
 }
 
 /// How a run ended; anything but well stands out.
-fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
+pub(super) fn outcome(context: &Context<'_>, outcome: Outcome) -> Result<String> {
     #[derive(Serialize)]
     struct Code {
         code: Option<i32>,

@@ -6,6 +6,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::charts::{self, ChartView};
+use super::devices::{self, Against};
+use super::endings;
 use super::finding::{self, FindingView};
 use super::groups::{self, Group};
 use crate::aggregate::summary::{CaseSummary, MetricSummary};
@@ -30,6 +32,10 @@ pub(super) struct CaseView {
     reported_by: Option<String>,
     charts: Vec<ChartView>,
     findings: Vec<FindingView>,
+    /// How its unfinished runs ended.
+    endings: Vec<String>,
+    /// The same on the other device.
+    against: Vec<Against>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -76,6 +82,8 @@ pub(super) fn build_all(
             reported_by: sources(context, case.reported_by())?,
             charts: charts.iter().map(charts::view).collect(),
             findings: finding::build(context, case)?,
+            endings: endings::of_case(context, case)?,
+            against: devices::of_case(context, case)?,
         });
         drawn.extend(charts);
     }

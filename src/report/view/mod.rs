@@ -12,6 +12,8 @@ mod appendix;
 mod case;
 mod chain;
 mod charts;
+mod devices;
+mod endings;
 mod environment;
 mod finding;
 mod foreign;
@@ -19,6 +21,7 @@ mod groups;
 mod headline;
 mod levels;
 mod method;
+mod ratio;
 mod reproduce;
 
 use appendix::Appendix;
