@@ -17,7 +17,9 @@ use crate::report::format::ABSENT;
 /// A case against the same on the other device.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Against {
-    pub(super) sentence: String,
+    /// The other case.
+    other: String,
+    sentence: String,
     /// Metric by metric; only on the CPU's side, so that it stands once.
     table: Option<Table>,
 }
@@ -25,8 +27,6 @@ pub(super) struct Against {
 /// Variables of the phrases `devices.*`.
 #[derive(Serialize)]
 struct Words {
-    gpu: String,
-    cpu: String,
     ratio: Times,
     /// Of the steady state; absent where no rate was measured.
     steady: Option<Times>,
@@ -43,7 +43,8 @@ pub(super) fn of_case(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<A
             continue;
         }
         let table = if on_cpu { Some(table(context, &pair)?) } else { None };
-        all.extend(sentence(context, &pair)?.map(|sentence| Against { sentence, table }));
+        let other = escape::text(&context.case_title(if on_cpu { pair.gpu } else { pair.cpu })?);
+        all.extend(sentence(context, &pair)?.map(|sentence| Against { other, sentence, table }));
     }
     Ok(all)
 }
@@ -65,8 +66,6 @@ pub(super) fn sentence(context: &Context<'_>, pair: &Pair<'_>) -> Result<Option<
         context.words.fill("devices.differing", &Differing { key, gpu, cpu })
     });
     let words = Words {
-        gpu: escape::text(&context.case_title(pair.gpu)?),
-        cpu: escape::text(&context.case_title(pair.cpu)?),
         ratio: Times::of(context, &turned(*whole))?,
         steady: steady.transpose()?,
         differing: differing.collect::<Result<Vec<_>>>()?.join(context.words.get("semicolon")?),
