@@ -73,7 +73,7 @@ pub(crate) fn pairs(summary: &EnvironmentSummary) -> Vec<Pair<'_>> {
 
 fn pair<'a>(gpu: &'a CaseSummary, cpu: &'a CaseSummary) -> Option<Pair<'a>> {
     let same = |key: &&str| gpu.effective.get(*key) == cpu.effective.get(*key);
-    if gpu.workload != cpu.workload || !is_same_but_for_device(gpu, cpu) || !WORK.iter().all(|key| same(&key)) {
+    if gpu.workload != cpu.workload || !is_same_but_for_device(gpu, cpu) || !WORK.iter().all(same) {
         return None;
     }
     let speeds: Vec<_> = COMPARED.iter().filter_map(|metric| Some((*metric, speed(*metric, gpu, cpu)?))).collect();

@@ -14,7 +14,7 @@ use crate::report::format;
 /// One sentence for all runs that ended alike.
 pub(super) fn of_case(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<String>> {
     #[derive(Serialize)]
-    struct Ending {
+    struct Words {
         n: usize,
         runs: String,
         outcome: String,
@@ -24,7 +24,7 @@ pub(super) fn of_case(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<S
     let sentences = all.values().map(|runs| {
         let Some(first) = runs.first() else { return Ok(String::new()) };
         let numbers: Vec<String> = runs.iter().map(|run| run.run.to_string()).collect();
-        let ending = Ending {
+        let ending = Words {
             n: runs.len(),
             runs: context.words.list(&numbers)?,
             outcome: appendix::outcome(context, first.outcome)?,
@@ -35,8 +35,11 @@ pub(super) fn of_case(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<S
     sentences.collect()
 }
 
+/// How a run ended: the word for it, exit code or signal, and where memory ran out.
+type Ending<'a> = (&'static str, Option<i32>, Option<&'a Lack>);
+
 /// Unfinished runs by how they ended, in the order of their words.
-fn alike(case: &CaseSummary) -> BTreeMap<(&'static str, Option<i32>, Option<&Lack>), Vec<&RunSummary>> {
+fn alike(case: &CaseSummary) -> BTreeMap<Ending<'_>, Vec<&RunSummary>> {
     let mut all = BTreeMap::<_, Vec<_>>::new();
     for run in case.runs.iter().filter(|run| !run.outcome.is_finished()) {
         let code = run.outcome.exit_code().or(run.outcome.signal());
