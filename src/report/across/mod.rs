@@ -1,6 +1,8 @@
 //! What the cases of one environment tell together. Rules over measured values, no text.
 
 pub(crate) mod devices;
+pub(crate) mod idle;
+pub(crate) mod sweeps;
 
 use crate::aggregate::compare::{self, Ratio};
 use crate::aggregate::metric::{Metric, Unit};
