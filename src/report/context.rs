@@ -1,5 +1,7 @@
 //! What all parts of a report are written with: the summary, the words, and the wholes that percentages refer to.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -45,7 +47,12 @@ impl Context<'_> {
 
     /// A case as a reader wants it named, as plain text: its workload, and what was asked for in words where there are any.
     pub(crate) fn case_title(&self, case: &CaseSummary) -> Result<String> {
-        self.title_of(&case.workload, case.settings.iter())
+        self.title(&case.workload, &case.settings)
+    }
+
+    /// The same of a workload and settings that need not be all of a case's.
+    pub(crate) fn title(&self, workload: &str, settings: &BTreeMap<String, String>) -> Result<String> {
+        self.title_of(workload, settings.iter())
     }
 
     /// The same without the settings that are common to all of some cases.

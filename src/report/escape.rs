@@ -45,6 +45,12 @@ fn list_marker(text: &str) -> Option<usize> {
     (marks && rest.next().is_none_or(char::is_whitespace)).then_some(at)
 }
 
+/// The anchor that GitHub gives a heading: letters and digits of any script, hyphens for spaces.
+pub(crate) fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+}
+
 /// Text and attribute values of HTML and SVG.
 pub(crate) fn markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -94,6 +94,11 @@ impl Page<'_> {
                 Event::Start(Tag::Link { dest_url, .. }) if let Some(chart) = self.numbers.get(dest_url.as_ref()) => {
                     rewritten.push(self.download(chart));
                 }
+                // Written by hand, because pulldown-cmark would encode letters that ids have as they are.
+                Event::Start(Tag::Link { dest_url, .. }) if dest_url.starts_with('#') => {
+                    let id = escape::markup(dest_url.trim_start_matches('#'));
+                    rewritten.push(Event::InlineHtml(format!("<a href=\"#s-{id}\">").into()));
+                }
                 Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                     let dest_url = self.destination(dest_url);
                     rewritten.push(Event::Start(Tag::Link {
@@ -180,12 +185,10 @@ fn scrolling<'e>(class: &str, label: &str) -> Event<'e> {
     Event::Html(format!("<div class=\"{class}\" role=\"group\" aria-label=\"{label}\" tabindex=\"0\">\n").into())
 }
 
-/// The anchor that GitHub would give the heading: letters and digits of any script, hyphens for spaces.
+/// The anchor that GitHub would give the heading, in our own name space: charts own the ids that begin with a case's
+/// slug, which begins with a letter.
 fn anchor(text: &str) -> String {
-    let kept = text.to_lowercase().replace(' ', "-");
-    let kept: String = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect();
-    // Charts own the ids that begin with a case's slug, which begins with a letter.
-    format!("s-{kept}")
+    format!("s-{}", escape::anchor(text))
 }
 
 fn text_of<'e>(event: &'e Event<'_>) -> &'e str {

@@ -8,9 +8,9 @@ use crate::aggregate::summary::EnvironmentSummary;
 use crate::report::language::Language;
 use crate::report::{Beside, data, fixture, write_environment, write_with_links};
 
-/// A site of two environments.
+/// A site of several environments.
 fn environments() -> Vec<Environment> {
-    vec![environment(&fixture::with_gpu()), environment(&fixture::hostile())]
+    [fixture::with_gpu(), fixture::hostile(), fixture::both_devices()].iter().map(environment).collect()
 }
 
 fn environment(summary: &EnvironmentSummary) -> Environment {
@@ -95,7 +95,7 @@ fn every_link_within_a_page_leads_somewhere() {
     {
         let html = html(environment, report);
         for id in html.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-            // pulldown-cmark percent-encodes none of ours: ids of charts are ASCII, the others we write ourselves.
+            // Nothing is percent-encoded: ids of charts are ASCII, the others we write ourselves.
             assert_eq!(html.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
         }
     }

@@ -32,7 +32,8 @@ mod tests {
     #[test]
     fn the_baseline_is_that_of_the_same_device() {
         let summary = fixture::both_devices();
-        let cnn = |device: &str| summary.cases.iter().find(|case| case.name == format!("small-cnn device={device}")).unwrap();
+        let cnn =
+            |device: &str| summary.cases.iter().find(|case| case.name == format!("small-cnn device={device}")).unwrap();
         let gib = |value: Option<f64>| (value.unwrap() / f64::from(1 << 30) * 100.0).round() / 100.0;
         // By hand: 1.3 + 64 · 0.0125 − 0.61, and (5.1 + 5.2 + 5.1 − 2.1 − 2.2 − 2.1) ÷ 3.
         assert_eq!(gib(above(&summary, cnn("cuda:0"), Metric::GpuMemoryPeak)), 1.49);

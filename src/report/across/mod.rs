@@ -17,6 +17,14 @@ pub(crate) fn speed(metric: Metric, first: &CaseSummary, second: &CaseSummary) -
     Some(if metric.unit() == Unit::Second { ratio.inverse() } else { ratio })
 }
 
+/// An interval that reaches so near to 1 would be shown as one that ends at it.
+const SHOWN: f64 = 0.005;
+
+/// Whether an interval leaves 1 out, also as it is shown.
+pub(crate) fn excludes_one((low, high): (f64, f64)) -> bool {
+    low >= 1.0 + SHOWN || high <= 1.0 - SHOWN
+}
+
 /// What a comparison allows to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -34,9 +42,9 @@ impl Standing {
     pub(crate) fn of(speed: &Ratio) -> Self {
         match speed.ci95() {
             None => Self::TooFewRuns,
+            Some(interval) if !excludes_one(interval) => Self::Open,
             Some((low, _)) if low > 1.0 => Self::Faster,
-            Some((_, high)) if high < 1.0 => Self::Slower,
-            Some(_) => Self::Open,
+            Some(_) => Self::Slower,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{IDLE, speed};
+use super::{IDLE, excludes_one, speed};
 use crate::aggregate::compare::Ratio;
 use crate::aggregate::metric::Metric;
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
@@ -179,9 +179,8 @@ fn count_agreement(sweep: &mut Sweep<'_>, everything: &[Sweep<'_>]) {
             && other.others != sweep.others
     });
     let verdicts: Vec<&Verdict<'_>> = of_same.filter_map(|other| other.verdict.as_ref()).collect();
-    let agrees = |verdict: &&&Verdict<'_>| {
-        verdict.best.value == best || verdict.ties.iter().any(|tie| tie.value == best)
-    };
+    let agrees =
+        |verdict: &&&Verdict<'_>| verdict.best.value == best || verdict.ties.iter().any(|tie| tie.value == best);
     (sweep.elsewhere, sweep.agreeing) = (verdicts.len(), verdicts.iter().filter(agrees).count());
 }
 
@@ -257,7 +256,8 @@ fn verdict<'a>(links: &[Link<'a>]) -> Option<Verdict<'a>> {
     let [(_, best), (_, next), ..] = ranked.as_slice() else { return None };
     let (_, worst) = ranked.last()?;
     let over = |link: &Link<'a>| speed(metric, best.case, link.case);
-    let ties = ranked.iter().skip(1).map(|(_, link)| *link).filter(|link| over(link).is_some_and(|ratio| is_tie(&ratio)));
+    let ties =
+        ranked.iter().skip(1).map(|(_, link)| *link).filter(|link| over(link).is_some_and(|ratio| is_tie(&ratio)));
     let ties: Vec<Link<'a>> = ties.collect();
     let kind = match ties.len() {
         _ if ranked.iter().skip(1).any(|(_, link)| over(link).is_none_or(|ratio| ratio.ci95().is_none())) => Kind::Few,
@@ -271,7 +271,7 @@ fn verdict<'a>(links: &[Link<'a>]) -> Option<Verdict<'a>> {
 
 /// Whether what is compared cannot be told apart, or differs too little to matter.
 fn is_tie(best_over_other: &Ratio) -> bool {
-    best_over_other.ratio < WORTHWHILE || best_over_other.ci95().is_some_and(|(low, _)| low <= 1.0)
+    best_over_other.ratio < WORTHWHILE || best_over_other.ci95().is_some_and(|interval| !excludes_one(interval))
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::aggregate::metric::Metric;
+use crate::aggregate::summary::CaseSummary;
+use crate::report::across::idle;
 use crate::report::context::Context;
 use crate::report::escape;
-use crate::report::format::ABSENT;
+use crate::report::format::{self, ABSENT};
 
 const COLUMNS: [Metric; 10] = [
     Metric::Duration,
@@ -20,6 +22,9 @@ const COLUMNS: [Metric; 10] = [
     Metric::GpuMemoryOthersPeak,
     Metric::GpuEnergy,
 ];
+
+/// Of these the table shows, too, how much they are above the idle case.
+const ABOVE_IDLE: [Metric; 2] = [Metric::HostMemoryPeak, Metric::GpuMemoryPeak];
 
 /// A table whose columns depend on what was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -51,6 +56,28 @@ pub(super) fn build(context: &Context<'_>) -> Result<Option<Table>> {
                 case.metric(metric).map_or_else(|| Ok(ABSENT.to_owned()), |figure| context.mean_and_range(figure))?,
             );
         }
+        if ABOVE_IDLE.contains(&metric) {
+            above_idle(context, &cases, metric, &mut table)?;
+        }
     }
     Ok(Some(table))
+}
+
+/// Adds a column with what is in use above the idle case of the same device, where there is one.
+fn above_idle(context: &Context<'_>, cases: &[&CaseSummary], metric: Metric, table: &mut Table) -> Result<()> {
+    let above: Vec<Option<f64>> = cases.iter().map(|case| idle::above(context.summary, case, metric)).collect();
+    if above.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    table.header.push(context.words.get(&format!("levels.{}", metric.key()))?.to_owned());
+    for (row, above) in table.rows.iter_mut().zip(above) {
+        row.push(above.map_or_else(|| ABSENT.to_owned(), |above| format::value(metric.unit(), above)));
+    }
+    Ok(())
+}
+
+/// Whether the table has such a column.
+pub(super) fn has_baseline(context: &Context<'_>) -> bool {
+    let measured = |case| ABOVE_IDLE.iter().any(|metric| idle::above(context.summary, case, *metric).is_some());
+    context.summary.cases.iter().any(measured)
 }

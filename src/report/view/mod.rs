@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
+use super::across::sweeps;
 use super::chart::Chart;
 use super::context::Context;
 use super::{checks, escape};
@@ -21,8 +22,10 @@ mod groups;
 mod headline;
 mod levels;
 mod method;
+mod places;
 mod ratio;
 mod reproduce;
+mod sweep;
 
 use appendix::Appendix;
 use case::CaseView;
@@ -33,6 +36,8 @@ use foreign::Surplus;
 pub(crate) use headline::key_figures;
 use levels::Table;
 use method::Method;
+use places::Places;
+use sweep::SweepView;
 
 /// The whole report.
 #[derive(Clone, Debug, Serialize)]
@@ -65,6 +70,10 @@ pub(crate) struct ReportView {
     devices_chart: Option<ChartView>,
     /// What settings did.
     sweep_charts: Vec<ChartView>,
+    /// Whether the table of levels has columns above an idle case.
+    baseline: bool,
+    /// Settings that were tried.
+    sweeps: Vec<SweepView>,
     /// What else runs when the machine idles.
     surplus: Vec<Surplus>,
     summaries: Vec<CaseSentence>,
@@ -79,6 +88,8 @@ struct Sections {
     gpu: usize,
     cpu: usize,
     levels: usize,
+    /// Of the part on settings that were tried.
+    settings: String,
     summary: usize,
     appendix: usize,
 }
@@ -116,7 +127,10 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
     let levels_drawn = charts::levels(context)?;
     let devices_drawn = charts::gpu_against_cpu(context)?;
     let sweeps_drawn = charts::sweeps(context)?;
-    let section = sections(levels.is_some());
+    let sweeps = sweeps::sweeps(summary);
+    let section = sections(levels.is_some(), !sweeps.is_empty());
+    let of_sweeps = sweep::places(context, &sweeps, &section.settings)?;
+    let places = Places::of(context, section.gpu, section.cpu, of_sweeps)?;
     let (chain, launches) = (chain::chain(context)?, chain::launches(context)?);
     let view = ReportView {
         title: context.words.fill("title", &Row { label: String::new(), value: escape::text(&summary.name) })?,
@@ -133,6 +147,8 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         no_gpu: case::no_gpu_reasons(context),
         gpu: case::build_all(context, &on_gpu, section.gpu, &mut charts)?,
         cpu: case::build_all(context, &on_cpu, section.cpu, &mut charts)?,
+        baseline: levels::has_baseline(context),
+        sweeps: sweep::build(context, &sweeps, &places.sweeps)?,
         levels,
         levels_chart: levels_drawn.as_ref().map(charts::view),
         devices_chart: devices_drawn.as_ref().map(charts::view),
@@ -152,7 +168,8 @@ fn parts(chain: bool, launch: bool) -> Parts {
     Parts { chain: chain_at, launch: launch_at, readiness: after(launch_at, launch) }
 }
 
-fn sections(levels: bool) -> Sections {
-    let summary = if levels { 6 } else { 5 };
-    Sections { environment: 1, method: 2, gpu: 3, cpu: 4, levels: 5, summary, appendix: summary + 1 }
+fn sections(levels: bool, sweeps: bool) -> Sections {
+    let summary = if levels || sweeps { 6 } else { 5 };
+    let settings = format!("5.{}", if levels { 2 } else { 1 });
+    Sections { environment: 1, method: 2, gpu: 3, cpu: 4, levels: 5, settings, summary, appendix: summary + 1 }
 }
