@@ -1,5 +1,6 @@
 //! What the cases of one environment tell together. Rules over measured values, no text.
 
+pub(crate) mod advice;
 pub(crate) mod devices;
 pub(crate) mod idle;
 pub(crate) mod sweeps;
