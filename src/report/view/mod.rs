@@ -3,12 +3,15 @@
 use anyhow::Result;
 use serde::Serialize;
 
+use super::across::advice::{Ground, advice as advise};
+use super::across::devices::pairs as devices_of;
 use super::across::sweeps;
 use super::chart::Chart;
 use super::context::Context;
 use super::{checks, escape};
 use crate::trace::check::CheckState;
 
+mod advice;
 mod appendix;
 mod case;
 mod chain;
@@ -27,6 +30,7 @@ mod ratio;
 mod reproduce;
 mod sweep;
 
+use advice::AdviceView;
 use appendix::Appendix;
 use case::CaseView;
 use chain::Launch;
@@ -76,6 +80,8 @@ pub(crate) struct ReportView {
     sweeps: Vec<SweepView>,
     /// What else runs when the machine idles.
     surplus: Vec<Surplus>,
+    /// By scenario.
+    advice: Vec<AdviceView>,
     summaries: Vec<CaseSentence>,
     appendix: Appendix,
 }
@@ -90,6 +96,7 @@ struct Sections {
     levels: usize,
     /// Of the part on settings that were tried.
     settings: String,
+    advice: usize,
     summary: usize,
     appendix: usize,
 }
@@ -128,6 +135,8 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
     let devices_drawn = charts::gpu_against_cpu(context)?;
     let sweeps_drawn = charts::sweeps(context)?;
     let sweeps = sweeps::sweeps(summary);
+    let pairs = devices_of(summary);
+    let given = advise(&Ground { summary, sweeps: &sweeps, pairs: &pairs });
     let section = sections(levels.is_some(), !sweeps.is_empty());
     let of_sweeps = sweep::places(context, &sweeps, &section.settings)?;
     let places = Places::of(context, section.gpu, section.cpu, of_sweeps)?;
@@ -154,6 +163,7 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         devices_chart: devices_drawn.as_ref().map(charts::view),
         sweep_charts: sweeps_drawn.iter().map(charts::view).collect(),
         surplus: foreign::surplus(context)?,
+        advice: advice::build(context, &given, &places)?,
         summaries: summary.cases.iter().map(|case| headline::of_case(context, case)).collect::<Result<_>>()?,
         appendix: appendix::build(context)?,
         section,
@@ -169,7 +179,8 @@ fn parts(chain: bool, launch: bool) -> Parts {
 }
 
 fn sections(levels: bool, sweeps: bool) -> Sections {
-    let summary = if levels || sweeps { 6 } else { 5 };
+    let advice = if levels || sweeps { 6 } else { 5 };
     let settings = format!("5.{}", if levels { 2 } else { 1 });
-    Sections { environment: 1, method: 2, gpu: 3, cpu: 4, levels: 5, settings, summary, appendix: summary + 1 }
+    let (summary, appendix) = (advice + 1, advice + 2);
+    Sections { environment: 1, method: 2, gpu: 3, cpu: 4, levels: 5, settings, advice, summary, appendix }
 }

@@ -1,9 +1,11 @@
 //! The rules of advice.
 
 use super::super::Standing;
+use super::super::devices::Pair;
 use super::super::sweeps::{Kind, Sweep, is_out_of_memory};
 use super::Scenario::{Laptop, Large, SingleGpu};
 use super::{Cite, Ground, Line, Rule, Scenario, Value, code};
+use crate::aggregate::compare::Ratio;
 use crate::aggregate::metric::{Metric, Unit};
 use crate::aggregate::summary::CaseSummary;
 
@@ -26,6 +28,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule { scenarios: &[Laptop, SingleGpu], earned: only_quick },
 ];
 
+/// From here on the GPU is worth having: the same result in half of the time.
+const MUCH_FASTER: f64 = 2.0;
+
 /// Below this share of a GPU's memory a larger batch may fit; from the other on it hardly will.
 const GPU_MEMORY_AMPLE: f64 = 0.50;
 const GPU_MEMORY_TIGHT: f64 = 0.90;
@@ -46,27 +51,27 @@ fn time(case: &CaseSummary) -> f64 {
     case.metric(Metric::Duration).map_or(0.0, |figure| figure.mean)
 }
 
-/// Of the workload that takes longest, how many times as long the CPU takes.
 fn slower_than_gpu<'a>(ground: &Ground<'a>, scenario: Scenario) -> Vec<Line<'a>> {
-    against_gpu(ground, "laptop.slower", |pair| (pair.cpu, scenario))
+    against_gpu(ground, "laptop.slower", scenario, |pair| pair.cpu)
 }
 
 fn faster_than_cpu<'a>(ground: &Ground<'a>, scenario: Scenario) -> Vec<Line<'a>> {
-    against_gpu(ground, "single_gpu.faster", |pair| (pair.gpu, scenario))
+    against_gpu(ground, "single_gpu.faster", scenario, |pair| pair.gpu)
 }
 
+/// Of the workload that takes longest, how many times as long the CPU takes.
 fn against_gpu<'a>(
     ground: &Ground<'a>,
     name: &'static str,
-    side: impl Fn(&super::Pair<'a>) -> (&'a CaseSummary, Scenario),
+    scenario: Scenario,
+    side: fn(&Pair<'a>) -> &'a CaseSummary,
 ) -> Vec<Line<'a>> {
-    let clear = ground.pairs.iter().filter(|pair| {
-        let (case, scenario) = side(pair);
-        Scenario::of(case) == scenario && pair.whole().is_some_and(|whole| Standing::of(whole) == Standing::Faster)
-    });
+    let is_much = |whole: &Ratio| Standing::of(whole) == Standing::Faster && whole.ratio >= MUCH_FASTER;
+    let clear =
+        ground.pairs.iter().filter(|pair| Scenario::of(side(pair)) == scenario && pair.whole().is_some_and(is_much));
     let longest = clear.reduce(|most, other| if time(other.cpu) > time(most.cpu) { other } else { most });
-    let line = |pair: &super::Pair<'a>| {
-        let case = side(pair).0;
+    let line = |pair: &Pair<'a>| {
+        let case = side(pair);
         Some(Line::new(
             name,
             Cite::Case(case),
