@@ -122,6 +122,7 @@ impl<'a> Line<'a> {
     }
 
     /// The concrete setting, where it names one.
+    #[cfg(test)]
     pub(crate) fn code(&self) -> Option<&str> {
         self.values.iter().find_map(|(name, value)| match value {
             Value::Code(code) if *name == "code" => Some(code.as_str()),
