@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use common::{Bench, text};
 
 /// What npm has installed; none where the browser tests are left out, which `make test` has said.
+#[allow(clippy::print_stderr, reason = "whoever runs the tests has to know")]
 fn installed() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/browser/node_modules");
     if folder.is_dir() {

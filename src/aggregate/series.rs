@@ -1,5 +1,6 @@
 //! The windows of one run and quantity, joined to wider bins as the run goes on, so that memory stays bounded.
 
+#[cfg(test)]
 use std::collections::BTreeMap;
 
 use super::histogram::Histogram;

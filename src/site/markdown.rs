@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn a_link_that_the_page_knows_better_is_replaced() {
-        let body = render("[a](../x/) [b](y.csv)\n", &[], LABELS, Some(("../x/", "data.html")));
+        let around = Around { moved: Some(("../x/", "data.html")), ..Around::default() };
+        let body = render("[a](../x/) [b](y.csv)\n", &[], LABELS, around);
         assert_eq!(body.head, "<p><a href=\"data.html\">a</a> <a href=\"y.csv\">b</a></p>\n");
     }
 

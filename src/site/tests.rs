@@ -169,7 +169,7 @@ fn the_numbers_of_charts_are_in_a_page_that_stands_alone_and_beside_one_that_doe
     let summary = fixture::cpu_only();
     let report = write_environment(&summary, Language::English).unwrap();
     let data = data::of_environment(&summary).unwrap();
-    let site = page::page(&report, &data, page::Place::Site { address: None, has_raw: false }).unwrap();
+    let site = page::page(&report, &data, page::Place::Site { address: None, raw: None }).unwrap();
     let alone = page::page(&report, &data, page::Place::Alone).unwrap();
     assert!(site.contains("href=\"charts/levels.csv\" download=\"levels.csv\">"));
     assert!(

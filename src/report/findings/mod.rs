@@ -7,8 +7,7 @@ mod rules;
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
 use measure::measure;
 pub(crate) use measure::{BOUNDS_OF_MEMORY, Evidence, recorder_cores, share_of_memory};
-use rules::RULES;
-pub(crate) use rules::{FOREIGN_LOAD, Rule};
+pub(crate) use rules::{FOREIGN_LOAD, RULES, Rule};
 
 /// A rule that holds, with the value that earned it.
 #[derive(Clone, Copy, Debug, PartialEq)]
