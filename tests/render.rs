@@ -3,12 +3,12 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use common::{Bench, tells_in_one_line, text, wait_until};
-use pulldown_cmark::{Event, Options, Parser, Tag};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// Every file below a folder with its bytes.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -137,6 +137,24 @@ fn hostile_names_stay_inert_in_markdown_and_html() {
     assert!(markdown >= 2, "{markdown} files of Markdown");
 }
 
+/// The anchors that GitHub gives the headings: lower case, hyphens for spaces, and of all else only letters and digits.
+fn headings(page: &str) -> BTreeSet<String> {
+    let mut text: Option<String> = None;
+    let mut anchors = BTreeSet::new();
+    for event in Parser::new(page) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => text = Some(String::new()),
+            Event::Text(words) | Event::Code(words) => text.iter_mut().for_each(|text| text.push_str(&words)),
+            Event::End(TagEnd::Heading(_)) => {
+                let text = text.take().unwrap_or_default().to_lowercase().replace(' ', "-");
+                anchors.insert(text.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect());
+            }
+            _ => {}
+        }
+    }
+    anchors
+}
+
 #[test]
 fn the_markdown_of_the_committed_report_has_no_raw_html_and_leads_to_what_there_is() {
     let site = Path::new(env!("CARGO_MANIFEST_DIR")).join("site");
@@ -156,6 +174,9 @@ fn the_markdown_of_the_committed_report_has_no_raw_html_and_leads_to_what_there_
                     assert!(dest_url.ends_with(".png") && !dest_url.contains(':'), "{name}: {dest_url}");
                     assert!(site.join(name).with_file_name(dest_url.as_ref()).is_file(), "{name}: {dest_url}");
                     pictures += 1;
+                }
+                Event::Start(Tag::Link { dest_url, .. }) if dest_url.starts_with('#') => {
+                    assert!(headings(&page).contains(&dest_url[1..]), "{name}: {dest_url}");
                 }
                 Event::Start(Tag::Link { dest_url, .. }) => {
                     assert!(site.join(name).with_file_name(dest_url.as_ref()).exists(), "{name}: {dest_url}");
