@@ -3,6 +3,8 @@
 pub(crate) mod advice;
 pub(crate) mod devices;
 pub(crate) mod idle;
+pub(crate) mod practices;
+pub(crate) mod strengths;
 pub(crate) mod sweeps;
 
 use crate::aggregate::compare::{self, Ratio};

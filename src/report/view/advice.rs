@@ -34,7 +34,11 @@ pub(super) fn build(context: &Context<'_>, advice: &[Advice<'_>], places: &Place
             number,
             title: context.words.get(&phrase("title"))?.to_owned(),
             lead: context.words.get(&phrase(lead))?.to_owned(),
-            lines: advice.lines.iter().map(|line| cited(context, line, places)).collect::<Result<_>>()?,
+            lines: advice
+                .lines
+                .iter()
+                .map(|line| cited(context, &format!("advice.{}", line.name), line, places))
+                .collect::<Result<_>>()?,
             missing: if advice.is_measured { missing(context, advice)? } else { String::new() },
         })
     };
@@ -55,14 +59,14 @@ fn missing(context: &Context<'_>, advice: &Advice<'_>) -> Result<String> {
 }
 
 /// A line with links to what it rests on.
-pub(super) fn cited(context: &Context<'_>, line: &Line<'_>, places: &Places) -> Result<String> {
+pub(super) fn cited(context: &Context<'_>, key: &str, line: &Line<'_>, places: &Places) -> Result<String> {
     #[derive(Serialize)]
     struct Cited {
         text: String,
         places: String,
     }
     let links: Vec<String> = line.cites.iter().map(|cite| link(cite, places)).filter(|link| !link.is_empty()).collect();
-    let cited = Cited { text: text(context, line)?, places: context.words.list(&links)? };
+    let cited = Cited { text: text(context, key, line)?, places: context.words.list(&links)? };
     context.words.fill("advice.cited", &cited)
 }
 
@@ -73,10 +77,11 @@ fn link(cite: &Cite<'_>, places: &Places) -> String {
     }
 }
 
-fn text(context: &Context<'_>, line: &Line<'_>) -> Result<String> {
+/// A phrase filled with the values of a line.
+pub(super) fn text(context: &Context<'_>, key: &str, line: &Line<'_>) -> Result<String> {
     let values: BTreeMap<&str, Json> =
         line.values.iter().map(|(name, value)| Ok((*name, filled(context, value)?))).collect::<Result<_>>()?;
-    let text = context.words.fill(&format!("advice.{}", line.name), &values)?;
+    let text = context.words.fill(key, &values)?;
     // A name of a case may end in a bracket that brings its own space.
     Ok(text.replace("） ", "）"))
 }
@@ -84,6 +89,10 @@ fn text(context: &Context<'_>, line: &Line<'_>) -> Result<String> {
 fn filled(context: &Context<'_>, value: &Value<'_>) -> Result<Json> {
     Ok(match value {
         Value::Code(code) => json!(escape::code_cell(code)),
+        Value::List(codes) => {
+            json!(context.words.list(&codes.iter().map(|code| escape::code_cell(code)).collect::<Vec<_>>())?)
+        }
+        Value::Text(text) => json!(text),
         Value::Of(unit, number) => json!(format::value(*unit, *number)),
         Value::Times(ratio) => serde_json::to_value(Times::of(context, ratio)?)?,
         Value::Case(case) => json!(escape::text(&context.case_title(case)?)),

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::across::advice::{Ground, advice as advise};
 use super::across::devices::pairs as devices_of;
-use super::across::sweeps;
+use super::across::practices::practices;
+use super::across::{strengths, sweeps};
 use super::chart::Chart;
 use super::context::Context;
 use super::{checks, escape};
@@ -26,8 +27,10 @@ mod headline;
 mod levels;
 mod method;
 mod places;
+mod problems;
 mod ratio;
 mod reproduce;
+mod summary;
 mod sweep;
 
 use advice::AdviceView;
@@ -41,6 +44,8 @@ pub(crate) use headline::key_figures;
 use levels::Table;
 use method::Method;
 use places::Places;
+use problems::Problems;
+use summary::Summary;
 use sweep::SweepView;
 
 /// The whole report.
@@ -82,7 +87,8 @@ pub(crate) struct ReportView {
     surplus: Vec<Surplus>,
     /// By scenario.
     advice: Vec<AdviceView>,
-    summaries: Vec<CaseSentence>,
+    problems: Problems,
+    summary: Summary,
     appendix: Appendix,
 }
 
@@ -97,6 +103,7 @@ struct Sections {
     /// Of the part on settings that were tried.
     settings: String,
     advice: usize,
+    problems: usize,
     summary: usize,
     appendix: usize,
 }
@@ -136,11 +143,14 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
     let sweeps_drawn = charts::sweeps(context)?;
     let sweeps = sweeps::sweeps(summary);
     let pairs = devices_of(summary);
-    let given = advise(&Ground { summary, sweeps: &sweeps, pairs: &pairs });
+    let ground = Ground { summary, sweeps: &sweeps, pairs: &pairs };
+    let given = advise(&ground);
     let section = sections(levels.is_some(), !sweeps.is_empty());
     let of_sweeps = sweep::places(context, &sweeps, &section.settings)?;
     let places = Places::of(context, section.gpu, section.cpu, of_sweeps)?;
     let (chain, launches) = (chain::chain(context)?, chain::launches(context)?);
+    let sub = parts(chain.is_some(), !launches.is_empty());
+    let commands = format!("{}.{}", section.environment, sub.readiness);
     let view = ReportView {
         title: context.words.fill("title", &Row { label: String::new(), value: escape::text(&summary.name) })?,
         headline: headline::of_environment(context)?,
@@ -149,7 +159,7 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         limits: environment::limits(summary),
         readiness: environment::readiness(context)?,
         chain_checked: chain.as_ref().is_some_and(|chain| chain.contains(checks::sign(CheckState::Ok))),
-        sub: parts(chain.is_some(), !launches.is_empty()),
+        sub,
         chain,
         launches,
         method: method::build(context)?,
@@ -164,7 +174,15 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
         sweep_charts: sweeps_drawn.iter().map(charts::view).collect(),
         surplus: foreign::surplus(context)?,
         advice: advice::build(context, &given, &places)?,
-        summaries: summary.cases.iter().map(|case| headline::of_case(context, case)).collect::<Result<_>>()?,
+        problems: problems::build(context, &practices(&ground), &places, commands)?,
+        summary: summary::build(
+            context,
+            &strengths::fits(&ground),
+            &strengths::strengths(&ground),
+            &given,
+            section.advice,
+            &places,
+        )?,
         appendix: appendix::build(context)?,
         section,
     };
@@ -181,6 +199,6 @@ fn parts(chain: bool, launch: bool) -> Parts {
 fn sections(levels: bool, sweeps: bool) -> Sections {
     let advice = if levels || sweeps { 6 } else { 5 };
     let settings = format!("5.{}", if levels { 2 } else { 1 });
-    let (summary, appendix) = (advice + 1, advice + 2);
-    Sections { environment: 1, method: 2, gpu: 3, cpu: 4, levels: 5, settings, advice, summary, appendix }
+    let (problems, summary, appendix) = (advice + 1, advice + 2, advice + 3);
+    Sections { environment: 1, method: 2, gpu: 3, cpu: 4, levels: 5, settings, advice, problems, summary, appendix }
 }

@@ -9,6 +9,7 @@ use crate::aggregate::metric::Unit;
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Lack};
 use crate::report::findings::{self, Evidence};
 use rules::RULES;
+pub(super) use rules::greatest;
 
 /// The workload that stands for models that fill a GPU, whatever size of it was run.
 const LARGE: &str = "llama2-finetune";
@@ -64,7 +65,7 @@ pub(crate) struct Ground<'a> {
 
 impl<'a> Ground<'a> {
     /// Cases of a scenario with a result: they finished, or memory did not suffice.
-    fn cases(&self, scenario: Scenario) -> impl Iterator<Item = &'a CaseSummary> + use<'a> {
+    pub(super) fn cases(&self, scenario: Scenario) -> impl Iterator<Item = &'a CaseSummary> + use<'a> {
         let has_result = |case: &&CaseSummary| case.finished() > 0 || is_out_of_memory(case);
         let cases = self.summary.cases.iter().filter(|case| case.workload != super::IDLE);
         cases.filter(has_result).filter(move |case| Scenario::of(case) == scenario)
@@ -92,6 +93,9 @@ impl<'a> Ground<'a> {
 pub(crate) enum Value<'a> {
     /// Code, or a value of a setting.
     Code(String),
+    /// Several of them.
+    List(Vec<String>),
+    Text(String),
     Of(Unit, f64),
     Times(Ratio),
     /// By its name.
@@ -117,12 +121,23 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(name: &'static str, cite: Cite<'a>, values: Vec<(&'static str, Value<'a>)>) -> Self {
+    /// One that rests on what stands in many places.
+    pub(super) fn plain(name: &'static str, values: Vec<(&'static str, Value<'a>)>) -> Self {
+        Self { name, values, cites: Vec::new() }
+    }
+
+    pub(super) fn new(name: &'static str, cite: Cite<'a>, values: Vec<(&'static str, Value<'a>)>) -> Self {
         Self { name, values, cites: vec![cite] }
     }
 
+    /// The setting that measurements favour, where it names one: neither what was merely enough, nor what is still to be
+    /// tried, nor the limit of memory.
+    pub(crate) fn favoured(&self) -> Option<&str> {
+        const OTHERS: [&str; 5] = ["laptop.busy", "swept.few", "swept.limit", "workers.enough", "workers.more"];
+        self.code().filter(|_| !OTHERS.contains(&self.name))
+    }
+
     /// The concrete setting, where it names one.
-    #[cfg(test)]
     pub(crate) fn code(&self) -> Option<&str> {
         self.values.iter().find_map(|(name, value)| match value {
             Value::Code(code) if *name == "code" => Some(code.as_str()),

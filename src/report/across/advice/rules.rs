@@ -42,7 +42,10 @@ const MEMORY_MATTERS: f64 = 1.10;
 const HOST_BYTES_OF_7B: f64 = 6_738_415_616.0 * 12.0;
 
 /// The greatest of a figure among cases.
-fn greatest<'a>(cases: impl Iterator<Item = &'a CaseSummary>, metric: Metric) -> Option<(&'a CaseSummary, f64)> {
+pub(in crate::report::across) fn greatest<'a>(
+    cases: impl Iterator<Item = &'a CaseSummary>,
+    metric: Metric,
+) -> Option<(&'a CaseSummary, f64)> {
     let known = cases.filter_map(|case| Some((case, case.metric(metric)?.mean)));
     known.reduce(|most, other| if other.1 > most.1 { other } else { most })
 }

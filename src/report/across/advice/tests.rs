@@ -1,6 +1,8 @@
 use super::*;
 use crate::report::across::{devices, sweeps};
 use crate::report::fixture;
+use crate::report::language::Language;
+use crate::report::words::Words;
 
 /// Names of the lines of a scenario, with the settings that they name.
 fn lines(summary: &EnvironmentSummary, scenario: Scenario) -> Vec<(&'static str, Option<String>)> {
@@ -51,7 +53,7 @@ fn without_a_sweep_advice_rests_on_the_findings_of_the_cases() {
 
 #[test]
 fn findings_that_advice_rests_on_are_in_the_catalogue() {
-    for name in ["cpu_saturated", "data_wait_high", "data_wait_low", "gpu_low"] {
-        assert!(findings::RULES.iter().any(|rule| rule.name == name), "{name}");
+    for name in ["cpu_saturated", "data_wait_high", "data_wait_low", "gpu_high", "gpu_low", "memory_ample"] {
+        Words::of(Language::English).unwrap().get(&format!("finding.{name}")).unwrap();
     }
 }
