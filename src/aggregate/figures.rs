@@ -15,6 +15,10 @@ pub(super) struct Figures {
     pub(super) cores: BTreeMap<u32, f64>,
     /// What else ran, the heaviest first.
     pub(super) foreign: Vec<ForeignProgram>,
+    /// When training was past its warm-up, in nanoseconds since the run's start; none where no steps are told.
+    pub(super) steady_ns: Option<(i64, i64)>,
+    /// Samples of all training steps, warm-up included.
+    pub(super) samples: Option<f64>,
     /// Where the figures of steps come from; none where there are no such figures.
     pub(super) step_source: Option<StepSource>,
     /// Which tool said what is kept as [`Metric::ReportedThroughput`].

@@ -7,6 +7,7 @@ pub enum Unit {
     /// 0 to 1 of what the metric's doc names as the whole.
     Ratio,
     Bytes,
+    BytesPerSecond,
     SamplesPerSecond,
     StepsPerSecond,
     Count,
@@ -22,6 +23,7 @@ impl Unit {
             Unit::Second => "second",
             Unit::Ratio => "ratio",
             Unit::Bytes => "byte",
+            Unit::BytesPerSecond => "byte_per_second",
             Unit::SamplesPerSecond => "sample_per_second",
             Unit::StepsPerSecond => "step_per_second",
             Unit::Count => "count",
@@ -37,6 +39,7 @@ impl Unit {
             Unit::Second => "s",
             Unit::Ratio => "ratio",
             Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes_per_s",
             Unit::SamplesPerSecond => "samples_per_s",
             Unit::StepsPerSecond => "steps_per_s",
             Unit::Count => "",
@@ -84,6 +87,15 @@ metrics! {
     Throughput = "throughput", SamplesPerSecond;
     /// Median time of a step, warm-up left out.
     StepTime = "step_time", Second;
+    /// 95th percentile of the time of a step, warm-up left out; from twenty steps on, as the three after it.
+    StepTimeP95 = "step_time_p95", Second;
+    /// Robust coefficient of variation of the time of a step, warm-up left out: 1.4826 × median absolute deviation ÷ median.
+    StepVariation = "step_variation", Ratio;
+    /// Steps at the beginning of training that took more than the median of the steps after warm-up by three robust
+    /// standard deviations and by a tenth, one after the other; of the lowest rank.
+    WarmUpSteps = "warm_up_steps", Count;
+    /// What these steps took longer than the median, all together.
+    WarmUpTime = "warm_up_time", Second;
     /// Share of the steps' time that was spent waiting for data, warm-up left out.
     DataWait = "data_wait", Ratio;
     /// Median time of a step by what the output showed: the time between two numbers, over the steps between them.
@@ -109,6 +121,12 @@ metrics! {
     HostCpu = "host_cpu", Ratio;
     /// Share of all cores' time idle with disk I/O outstanding.
     IoWait = "io_wait", Ratio;
+    /// Share of time in which some task of the host waited for a CPU (pressure stall information).
+    CpuPressure = "cpu_pressure", Ratio;
+    /// Share of time in which all tasks of the host that were not idle waited for I/O (pressure stall information).
+    IoPressure = "io_pressure", Ratio;
+    /// Share of the periods of its control group's CPU quota in which the group was held for the rest of the period.
+    CpuThrottled = "cpu_throttled", Ratio;
     /// Share of all cores' time that the hypervisor withheld.
     Steal = "steal", Ratio;
     /// Busy share of all cores by neither the run nor the recorder; 0 where the difference is below it.
@@ -119,6 +137,8 @@ metrics! {
     CoresAbove85 = "cores_above_85", Count;
     /// Energy of all CPU packages of the host by their own counters.
     CpuEnergy = "cpu_energy", Joule;
+    /// The same over the samples of all training steps.
+    CpuEnergyPerSample = "cpu_energy_per_sample", Joule;
     /// Sum over processes of each one's highest resident memory (VmHWM); `time -v` gives the same for one process.
     MemorySumOfPeaks = "memory_sum_of_peaks", Bytes;
     /// Greatest sampled sum of proportional memory (PSS) of the tree.
@@ -129,6 +149,13 @@ metrics! {
     MemoryGroupPeak = "memory_group_peak", Bytes;
     /// Greatest reading of that, where the kernel keeps no peak of the run.
     MemoryGroupRead = "memory_group_read", Bytes;
+    /// How fast memory of the tree grew after warm-up: the median slope between pairs of one-second windows (Theil–Sen) of
+    /// PSS where that was read often enough, else of resident memory; below zero where it shrank.
+    MemoryTrend = "memory_trend", BytesPerSecond;
+    /// The same over the second half of that time.
+    MemoryTrendLate = "memory_trend_late", BytesPerSecond;
+    /// What the trend makes over the time that it was looked at.
+    MemoryGrowth = "memory_growth", Bytes;
     /// Greatest virtual memory of any one process that has rows of its own.
     VirtualPeak = "virtual_peak", Bytes;
     /// Host memory in use (total less available) at the first sample.
@@ -141,6 +168,8 @@ metrics! {
     SwapIn = "swap_in", Bytes;
     /// Bytes written to swap by the host.
     SwapOut = "swap_out", Bytes;
+    /// Share of time in which some task of the host waited for memory (pressure stall information).
+    MemoryPressure = "memory_pressure", Ratio;
     /// Greatest number of processes of the tree at one tick.
     Processes = "processes", Count;
     /// Greatest number of threads of the tree at one tick.
@@ -169,12 +198,21 @@ metrics! {
     GpuMemoryOthersPeak = "gpu_memory_others_peak", Bytes;
     /// Greatest memory in use on any one GPU that no process accounts for.
     GpuMemoryUnattributed = "gpu_memory_unattributed", Bytes;
+    /// How fast memory of the run's own processes grew after warm-up, on the GPU where it grew most, as
+    /// [`MemoryTrend`](Metric::MemoryTrend); of the whole device where the driver does not tell whose it is.
+    GpuMemoryTrend = "gpu_memory_trend", BytesPerSecond;
+    /// The same over the second half of that time.
+    GpuMemoryTrendLate = "gpu_memory_trend_late", BytesPerSecond;
+    /// What that trend makes over the time that it was looked at.
+    GpuMemoryGrowth = "gpu_memory_growth", Bytes;
     /// Mean power over time, sum over the GPUs.
     GpuPower = "gpu_power", Watt;
     /// Greatest instantaneous power of any one GPU.
     GpuPowerInstantMax = "gpu_power_instant_max", Watt;
     /// Energy of the GPUs: by counter, else by the trapezoid rule over power.
     GpuEnergy = "gpu_energy", Joule;
+    /// The same over the samples of all training steps.
+    GpuEnergyPerSample = "gpu_energy_per_sample", Joule;
     /// Share of time in which the driver held clocks down to keep to the power limit, mean of the GPUs.
     GpuPowerCapped = "gpu_power_capped", Ratio;
     /// Share of time in which clocks were held down because of heat, mean of the GPUs.
@@ -189,4 +227,14 @@ metrics! {
     GpuEccCorrected = "gpu_ecc_corrected", Count;
     /// Memory errors that ECC could not correct, sum over the GPUs.
     GpuEccUncorrected = "gpu_ecc_uncorrected", Count;
+}
+
+impl Metric {
+    /// Whether values below zero mean something.
+    pub fn is_signed(self) -> bool {
+        match self {
+            Metric::MemoryGrowth | Metric::GpuMemoryGrowth => true,
+            _ => matches!(self.unit(), Unit::Celsius | Unit::BytesPerSecond),
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod loaded;
 mod memory;
 pub mod metric;
 mod peak;
+mod pressure;
 mod processes;
 mod readings;
 mod rows;
@@ -27,6 +28,7 @@ mod steps;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+mod trend;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};

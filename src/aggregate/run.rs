@@ -6,7 +6,7 @@ use super::figures::Figures;
 use super::metric::Metric;
 use super::steps::StepClock;
 use super::summary::Quantity;
-use super::{cgroup, foreign, gpu, host, memory, processes, steps};
+use super::{cgroup, foreign, gpu, host, memory, pressure, processes, steps, trend};
 use crate::trace::plausible::contradictions;
 use crate::trace::tables::{Cgroup, Core, Foreign, Gpu, Host, Memory, Process, ProcessSample, Step};
 use crate::trace::unharmed::unharmed;
@@ -32,6 +32,9 @@ fn measure(run: &Run) -> Result<Figures> {
     if let Some(table) = run.groups::<Host>()? {
         host::host(table, record, &mut figures)?;
     }
+    if let Some(table) = run.groups::<Host>()? {
+        pressure::host(table, &mut figures)?;
+    }
     if let Some(table) = run.groups::<Core>()? {
         host::cores(table, record, &mut figures)?;
     }
@@ -41,6 +44,9 @@ fn measure(run: &Run) -> Result<Figures> {
     }
     if let Some(table) = run.groups::<Cgroup>()? {
         cgroup::group(table, record, &mut figures)?;
+    }
+    if let Some(table) = run.groups::<Cgroup>()? {
+        pressure::quota(table, &mut figures)?;
     }
     if let Some(table) = run.groups::<Memory>()? {
         memory::pss(table, record, &mut figures)?;
@@ -54,6 +60,7 @@ fn measure(run: &Run) -> Result<Figures> {
     if let Some(table) = run.groups::<Step>()? {
         steps::steps(table, StepClock::told(&record.effective), &mut figures)?;
     }
+    trend::trends(record, &mut figures);
     totals(record, &mut figures);
     Ok(figures)
 }
@@ -69,6 +76,12 @@ fn totals(record: &RunRecord, figures: &mut Figures) {
     figures.set(Metric::Duration, duration);
     figures.set(Metric::CpuTime, cpu);
     figures.set(Metric::CpuUsage, usage);
+    for (energy, of_sample) in
+        [(Metric::CpuEnergy, Metric::CpuEnergyPerSample), (Metric::GpuEnergy, Metric::GpuEnergyPerSample)]
+    {
+        let joules = figures.values.get(&energy).copied();
+        figures.set(of_sample, joules.zip(figures.samples).map(|(joules, samples)| joules / samples));
+    }
     if let Some(windows) = figures.windows.get(&Quantity::RunCpu) {
         // Of fewer windows the percentile would be the maximum by another name.
         let p95 = windows.quantile(0.95).filter(|_| windows.len() >= 20);

@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::metric::{Metric, Unit};
+use super::metric::Metric;
 use super::summary::{CoreUsage, MetricSummary, RunSummary};
 
 /// Statistics of a metric over runs; none where no run has a value.
@@ -14,7 +14,7 @@ pub(super) fn summarise(metric: Metric, values: &[f64]) -> Option<MetricSummary>
     let mean = (values.iter().sum::<f64>() / n as f64).clamp(min, max);
     // What cannot be negative has no interval below zero. A t interval knows nothing of that bound; cutting it there
     // takes no possible value out of it.
-    let least = if metric.unit() == Unit::Celsius { f64::NEG_INFINITY } else { 0.0 };
+    let least = if metric.is_signed() { f64::NEG_INFINITY } else { 0.0 };
     let ci95 = ci95(values, mean).map(|(low, high)| (low.max(least), high));
     Some(MetricSummary { metric, n, mean, min, max, ci95 })
 }

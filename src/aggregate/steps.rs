@@ -13,6 +13,7 @@ use super::statistics::median;
 use crate::trace::StepSource;
 
 mod shown;
+mod stability;
 
 use shown::Shown;
 
@@ -102,7 +103,13 @@ pub(super) fn steps(table: impl Into<rows::Rows>, clock: StepClock, figures: &mu
         figures.set(Metric::TrainTime, (train_ns > 0).then_some(train_ns as f64 / 1e9));
         figures.set(Metric::EpochTime, epoch_ns.map(|ns| ns / 1e9));
     }
-    steady(&steps, last_ns, figures);
+    figures.steady_ns = stability::steady_ns(&steps);
+    figures.samples = steps.iter().map(|step| step.row.samples).sum::<Option<f64>>().filter(|samples| *samples > 0.0);
+    let mut times = steady(&steps, last_ns, figures);
+    // The times at which steps were handed over say nothing of how long the GPU took for them.
+    if matches!(clock, StepClock::Complete) {
+        stability::figures(&mut times, &steps, told, figures);
+    }
     Ok(())
 }
 
@@ -194,13 +201,13 @@ impl TrainClock {
     }
 }
 
-/// Figures of the steps after warm-up, which is over when every rank has ended its second step.
-fn steady(steps: &[Step], last_ns: Option<i64>, figures: &mut Figures) {
+/// Figures of the steps after warm-up, which is over when every rank has ended its second step; and their times, in seconds.
+fn steady(steps: &[Step], last_ns: Option<i64>, figures: &mut Figures) -> Vec<f64> {
     let warm_up = steps.iter().filter(|step| step.index < WARM_UP_STEPS).map(|step| step.end_ns);
-    let Some(warm_ns) = warm_up.max() else { return };
+    let Some(warm_ns) = warm_up.max() else { return Vec::new() };
     let steady: Vec<&Step> = steps.iter().filter(|step| step.index >= WARM_UP_STEPS && step.end_ns > warm_ns).collect();
     if steady.is_empty() {
-        return;
+        return Vec::new();
     }
     let samples: Option<f64> = steady.iter().map(|step| step.row.samples).sum();
     let span_s = last_ns.map(|last_ns| last_ns.saturating_sub(warm_ns) as f64 / 1e9);
@@ -209,6 +216,7 @@ fn steady(steps: &[Step], last_ns: Option<i64>, figures: &mut Figures) {
     figures.set(Metric::StepTime, median(&mut times));
     let waits: Option<f64> = steady.iter().map(|step| step.row.data_wait_ns).sum();
     figures.set(Metric::DataWait, waits.map(|wait_ns| wait_ns / 1e9 / times.iter().sum::<f64>()));
+    times
 }
 
 #[cfg(test)]
@@ -217,11 +225,11 @@ mod tests {
     use crate::aggregate::testing::{frame, ns};
     use crate::trace::tables;
 
-    fn phase(t: f64, name: &str) -> tables::Step {
+    pub(super) fn phase(t: f64, name: &str) -> tables::Step {
         tables::Step { t_ns: ns(t), kind: "phase".into(), phase: Some(name.into()), ..tables::Step::default() }
     }
 
-    fn step(t: f64, epoch: i64) -> tables::Step {
+    pub(super) fn step(t: f64, epoch: i64) -> tables::Step {
         tables::Step {
             t_ns: ns(t),
             kind: "step".into(),
@@ -233,7 +241,7 @@ mod tests {
         }
     }
 
-    fn values(rows: Vec<tables::Step>) -> BTreeMap<Metric, f64> {
+    pub(super) fn values(rows: Vec<tables::Step>) -> BTreeMap<Metric, f64> {
         let mut figures = Figures::default();
         steps(frame(rows), StepClock::Complete, &mut figures).unwrap();
         figures.values

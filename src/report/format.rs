@@ -24,6 +24,13 @@ impl Scale {
         let (factor, suffix) = match unit {
             Unit::Second => prefix(size, &[(1.0, " s"), (1e-3, " ms"), (1e-6, " µs")]),
             Unit::Bytes => prefix(size, &[(TIB, " TiB"), (GIB, " GiB"), (MIB, " MiB"), (KIB, " KiB"), (1.0, " B")]),
+            // By the minute: what grows by less than that is no matter, and what grows by the second ends a run.
+            Unit::BytesPerSecond => {
+                let by_minute =
+                    [(TIB, " TiB/min"), (GIB, " GiB/min"), (MIB, " MiB/min"), (KIB, " KiB/min"), (1.0, " B/min")];
+                let (factor, suffix) = prefix(size * MINUTE, &by_minute);
+                (factor * MINUTE, suffix)
+            }
             Unit::Joule => prefix(size, &[(1e6, " MJ"), (1e3, " kJ"), (1.0, " J")]),
             Unit::Watt => prefix(size, &[(1e3, " kW"), (1.0, " W")]),
             Unit::Ratio => (100.0, "%"),
@@ -76,6 +83,8 @@ impl Scale {
     }
 }
 
+/// Seconds.
+const MINUTE: f64 = 60.0;
 const KIB: f64 = 1024.0;
 const MIB: f64 = KIB * KIB;
 const GIB: f64 = KIB * MIB;
@@ -192,6 +201,8 @@ mod tests {
             (Unit::Bytes, 1023.0, "1,023 B"),
             (Unit::Bytes, 1536.0, "1.50 KiB"),
             (Unit::Bytes, 1.5 * 1024.0 * 1024.0 * 1024.0, "1.50 GiB"),
+            (Unit::BytesPerSecond, 1024.0 * 1024.0, "60.00 MiB/min"),
+            (Unit::BytesPerSecond, -20.0, "−1.17 KiB/min"),
             (Unit::Ratio, 0.9134, "91.3%"),
             (Unit::Ratio, 0.0, "0.0%"),
             (Unit::Ratio, 0.0001, "<0.1%"),

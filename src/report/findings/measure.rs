@@ -1,8 +1,10 @@
 //! What rules look at: one number a case, with where it comes from.
 
+use super::growth::{self, Kind, Side};
+use super::outliers;
 use super::rules::MEMORY_CONSIDERABLE;
 use crate::aggregate::metric::{Metric, Unit};
-use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, MetricSummary, RunSummary};
+use crate::aggregate::summary::{CaseSummary, Course, EnvironmentSummary, MetricSummary, Quantity, RunSummary};
 use crate::trace::run::Outcome;
 
 /// What a rule looks at, of one case.
@@ -15,16 +17,34 @@ pub(crate) enum Measure {
     MemoryAtMost,
     /// Bytes from and to swap.
     Swap,
+    /// Growth of memory over the run by its trend, in margins: see [`growth`](super::growth).
+    Growth(Kind, Side),
+    /// The greatest memory in use on a GPU as a share of what it has.
+    GpuMemoryShare,
+    /// Cores' worth of CPU time.
+    CpuCores,
+    /// Most threads at one time, over the cores' worth of CPU time that the run may use.
+    ThreadsPerCore,
+    /// The 95th percentile of the time of a step over its median.
+    SlowSteps,
     FinishedRuns,
     FailedRuns,
     /// Runs that were cut: interrupted, or their recorder died.
     CutRuns,
+    /// Finished runs that took far longer or shorter than the others: see [`outliers`](super::outliers).
+    OutlyingRuns,
+    /// Runs that by the wall clock began before the run before them had ended.
+    OverlappingRuns,
     /// Ticks of the recorder that were missed, over all that were due.
     MissedTicks,
+    /// The greatest delay of a tick in seconds.
+    LatestTick,
     /// CPU time of the recorder over the time of the runs: cores' worth.
     RecorderCpu,
     /// Different machines or software states among the runs of the environment.
     Fingerprints,
+    /// Runs that could not be read.
+    UnreadableRuns,
 }
 
 /// What a rule was held against.
@@ -59,6 +79,20 @@ pub(super) fn measure(measure: Measure, summary: &EnvironmentSummary, case: &Cas
             let (read, written) = (case.metric(Metric::SwapIn)?, case.metric(Metric::SwapOut)?);
             Some(over_all(Unit::Bytes, read.mean + written.mean))
         }
+        Measure::Growth(kind, side) => growth::measure(case, kind, side).map(|margins| over_all(Unit::Ratio, margins)),
+        Measure::GpuMemoryShare => gpu_memory_share(summary, case),
+        Measure::CpuCores => {
+            let (used, time) = (case.metric(Metric::CpuTime)?, case.metric(Metric::Duration)?);
+            Some(over_all(Unit::Count, used.mean / time.mean)).filter(|_| time.mean > 0.0)
+        }
+        Measure::ThreadsPerCore => {
+            let cores = case.limits.cpu_cores.filter(|cores| *cores > 0.0)?;
+            Some(Evidence { unit: Unit::Count, ..over_runs(case.metric(Metric::Threads)?, cores) })
+        }
+        Measure::SlowSteps => {
+            let (slow, middle) = (case.metric(Metric::StepTimeP95)?, case.metric(Metric::StepTime)?);
+            Some(over_all(Unit::Count, slow.mean / middle.mean)).filter(|_| middle.mean > 0.0)
+        }
         Measure::FinishedRuns => runs(Outcome::is_finished),
         Measure::FailedRuns => runs(|outcome| {
             matches!(outcome, Outcome::Failed { .. } | Outcome::Killed { .. } | Outcome::OutOfMemory { .. })
@@ -66,14 +100,55 @@ pub(super) fn measure(measure: Measure, summary: &EnvironmentSummary, case: &Cas
         Measure::CutRuns => {
             runs(|outcome| matches!(outcome, Outcome::Recording | Outcome::Incomplete | Outcome::Interrupted))
         }
-        Measure::MissedTicks => {
-            let missed: u64 = case.runs.iter().filter_map(|run| run.recorder.missed_ticks).sum();
-            let met: u64 = case.runs.iter().filter_map(|run| run.recorder.ticks).sum();
-            (missed + met > 0).then(|| over_all(Unit::Ratio, missed as f64 / (missed + met) as f64))
+        Measure::OutlyingRuns => count(outliers::of_case(case).len()),
+        Measure::OverlappingRuns => count(outliers::overlapping(case)),
+        Measure::MissedTicks => missed_ticks(case),
+        Measure::LatestTick => {
+            let latest = case.runs.iter().filter_map(|run| run.recorder.late_max_ns).max()?;
+            Some(over_all(Unit::Second, latest as f64 / 1e9))
         }
         Measure::RecorderCpu => recorder_cores(case).map(|cores| over_all(Unit::Ratio, cores)),
-        Measure::Fingerprints => count(summary.fingerprints),
+        Measure::Fingerprints | Measure::UnreadableRuns => of_environment(measure, summary),
     }
+}
+
+/// The value of a measure that looks at the whole environment.
+pub(super) fn of_environment(measure: Measure, summary: &EnvironmentSummary) -> Option<Evidence> {
+    match measure {
+        Measure::Fingerprints => count(summary.fingerprints),
+        Measure::UnreadableRuns => count(summary.left_out.len()),
+        _ => None,
+    }
+}
+
+fn missed_ticks(case: &CaseSummary) -> Option<Evidence> {
+    let missed: u64 = case.runs.iter().filter_map(|run| run.recorder.missed_ticks).sum();
+    let met: u64 = case.runs.iter().filter_map(|run| run.recorder.ticks).sum();
+    (missed + met > 0).then(|| over_all(Unit::Ratio, missed as f64 / (missed + met) as f64))
+}
+
+/// Only where all GPUs that the runs may have used have the same memory: the peak is that of any one of them. Of a GPU that
+/// is divided nobody knows which part the peak is in.
+fn gpu_memory_share(summary: &EnvironmentSummary, case: &CaseSummary) -> Option<Evidence> {
+    let capacity = gpu_capacity(summary, case)?;
+    Some(Evidence { unit: Unit::Ratio, ..over_runs(case.metric(Metric::GpuMemoryPeak)?, capacity) })
+}
+
+/// Memory of each of the GPUs that the runs used, in bytes.
+pub(crate) fn gpu_capacity(summary: &EnvironmentSummary, case: &CaseSummary) -> Option<f64> {
+    let is_divided = |course: &Course| matches!(course.quantity, Quantity::GpuInstanceMemory(..));
+    if case.courses.iter().any(is_divided) || summary.fingerprints > 1 {
+        return None;
+    }
+    let gpus = summary.fingerprint.get("gpus")?.as_array()?;
+    let is_used = |index: usize| {
+        let used = case.gpus_used.as_ref().filter(|used| !used.is_empty());
+        used.is_none_or(|used| used.iter().any(|gpu| *gpu as usize == index))
+    };
+    let used = gpus.iter().enumerate().filter(|(index, _)| is_used(*index));
+    let mut sizes = used.map(|(_, gpu)| gpu.get("memory_total_bytes")?.as_f64());
+    let first = sizes.next()??;
+    (first > 0.0 && sizes.all(|size| size == Some(first))).then_some(first)
 }
 
 /// Cores' worth of CPU time that the recorder used during the runs of a case; of runs that tell both.

@@ -1,12 +1,15 @@
 //! The catalogue of findings: every judgement of a report is a rule over measured values. What was not measured earns
 //! no finding. The words of a rule are `finding.<name>` and `finding.<name>.short` in the catalogues of words.
 
+pub(crate) mod growth;
 mod measure;
+pub(crate) mod outliers;
 mod rules;
 
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
 use measure::measure;
-pub(crate) use measure::{BOUNDS_OF_MEMORY, Evidence, recorder_cores, share_of_memory};
+pub(crate) use measure::{BOUNDS_OF_MEMORY, Evidence, Measure, gpu_capacity, recorder_cores, share_of_memory};
+use rules::{Condition, OF_ENVIRONMENT};
 pub(crate) use rules::{FOREIGN_LOAD, RULES, Rule};
 
 /// A rule that holds, with the value that earned it.
@@ -24,9 +27,21 @@ pub(crate) fn of_case(summary: &EnvironmentSummary, case: &CaseSummary) -> Vec<F
             return None;
         }
         let evidence = measure(rule.measure, summary, case)?;
-        rule.holds(evidence.value).then_some(Finding { rule, evidence })
+        let met = |condition: &Condition| {
+            measure(condition.measure, summary, case).is_some_and(|evidence| condition.holds(evidence.value))
+        };
+        (rule.condition().holds(evidence.value) && rule.and.iter().all(met)).then_some(Finding { rule, evidence })
     };
     RULES.iter().filter_map(held).collect()
+}
+
+/// All findings that concern an environment as a whole.
+pub(crate) fn of_environment(summary: &EnvironmentSummary) -> Vec<Finding> {
+    let held = |rule: &'static Rule| {
+        let evidence = measure::of_environment(rule.measure, summary)?;
+        rule.condition().holds(evidence.value).then_some(Finding { rule, evidence })
+    };
+    OF_ENVIRONMENT.iter().filter_map(held).collect()
 }
 
 #[cfg(test)]

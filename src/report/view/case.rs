@@ -31,6 +31,8 @@ pub(super) struct CaseView {
     /// Which tool stated a rate of its own.
     reported_by: Option<String>,
     charts: Vec<ChartView>,
+    /// What has to be known before the figures are used.
+    cautions: Vec<FindingView>,
     findings: Vec<FindingView>,
     /// How its unfinished runs ended.
     endings: Vec<String>,
@@ -71,6 +73,7 @@ pub(super) fn build_all(
     let mut views = Vec::new();
     for (index, case) in cases.iter().enumerate() {
         let charts = charts::draw(context, case)?;
+        let (cautions, findings) = finding::build(context, case)?.into_iter().partition(|finding| finding.caution);
         views.push(CaseView {
             number: format!("{section}.{}", index + 1),
             name: escape::text(&context.case_title(case)?),
@@ -81,7 +84,8 @@ pub(super) fn build_all(
             shown_by: sources(context, case.shown_by())?,
             reported_by: sources(context, case.reported_by())?,
             charts: charts.iter().map(charts::view).collect(),
-            findings: finding::build(context, case)?,
+            cautions,
+            findings,
             endings: endings::of_case(context, case)?,
             against: devices::of_case(context, case)?,
         });

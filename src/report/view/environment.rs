@@ -113,8 +113,6 @@ pub(super) struct Limits {
     cores_online: Option<String>,
     memory: Option<String>,
     memory_total: Option<String>,
-    /// Number of different machines or software states; absent where all runs had one.
-    fingerprints: Option<String>,
 }
 
 /// Whether the environment was ready.
@@ -269,7 +267,6 @@ pub(super) fn limits(summary: &EnvironmentSummary) -> Limits {
         cores_online: limits.cores_online.map(|cores| cores.to_string()),
         memory: limits.memory_bytes.map(format::bytes),
         memory_total: limits.memory_total_bytes.map(format::bytes),
-        fingerprints: (summary.fingerprints > 1).then(|| summary.fingerprints.to_string()),
     }
 }
 

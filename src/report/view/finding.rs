@@ -1,12 +1,15 @@
 //! Findings in words.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::aggregate::metric::{Metric, Unit};
-use crate::aggregate::summary::CaseSummary;
+use crate::aggregate::summary::{CaseSummary, MetricSummary, RunSummary};
 use crate::report::context::{Context, Wholes};
-use crate::report::findings::{self, Evidence, Finding};
+use crate::report::findings::growth::{self, Kind};
+use crate::report::findings::{self, Evidence, Finding, outliers};
 use crate::report::format::{self, Scale};
 use crate::report::view::{charts, foreign};
 
@@ -39,6 +42,40 @@ struct Words {
     memory_read: String,
     /// What else ran; empty where nobody knows.
     programs: String,
+    /// The threshold with its decimals.
+    from_exact: String,
+    /// Memory of one GPU of the run; empty where that is not known.
+    gpu_memory: String,
+    /// By how much memory may grow without a word; empty in findings on anything else.
+    margin: String,
+    /// Runs that lie far from the others, with their durations.
+    outliers: String,
+    /// All figures of the case, by their keys.
+    figures: BTreeMap<&'static str, FigureWords>,
+}
+
+/// A figure of the case, for sentences that rest on several.
+#[derive(Serialize)]
+struct FigureWords {
+    mean: String,
+    /// The 95 % interval of the mean; a dash where there are too few runs.
+    interval: String,
+    n: usize,
+}
+
+/// Findings that concern the environment as a whole.
+pub(super) fn of_environment(context: &Context<'_>) -> Result<Vec<FindingView>> {
+    #[derive(Serialize)]
+    struct Count {
+        value: String,
+    }
+    let view = |Finding { rule, evidence }: &Finding| {
+        let words = Count { value: format::value(evidence.unit, evidence.value) };
+        let text = context.words.fill(&format!("finding.{}", rule.name), &words)?;
+        let short = context.words.fill(&format!("finding.{}.short", rule.name), &words)?;
+        Ok(FindingView { text, short, caution: rule.caution, chart: None })
+    };
+    findings::of_environment(context.summary).iter().map(view).collect()
 }
 
 /// All findings of a case; links go only to charts that were drawn.
@@ -62,6 +99,13 @@ fn view(context: &Context<'_>, case: &CaseSummary, finding: &Finding) -> Result<
         memory_peak: memory_peak(context, evidence)?,
         memory_read: memory_read(case),
         programs: foreign::in_words(context, &case.foreign)?,
+        from_exact: rule.from.map(|from| Scale::of(evidence.unit, from).text(from)).unwrap_or_default(),
+        gpu_memory: findings::gpu_capacity(context.summary, case)
+            .map(|bytes| format::value(Unit::Bytes, bytes))
+            .unwrap_or_default(),
+        margin: margin(case, evidence),
+        outliers: outliers(context, case)?,
+        figures: case.metrics.iter().map(|figure| (figure.metric.key(), figure_words(figure))).collect(),
     };
     let chart =
         rule.chart.filter(|chart| charts::is_drawn(case, chart)).map(|chart| charts::path(context, case, chart));
@@ -71,6 +115,42 @@ fn view(context: &Context<'_>, case: &CaseSummary, finding: &Finding) -> Result<
         caution: rule.caution,
         chart,
     })
+}
+
+fn figure_words(figure: &MetricSummary) -> FigureWords {
+    let unit = figure.metric.unit();
+    let interval = figure.ci95.map(|(low, high)| {
+        // A mean close to zero would choose too small a unit for the ends.
+        let widest = [low, high, figure.mean].map(f64::abs).into_iter().fold(0.0, f64::max);
+        Scale::of(unit, widest).interval((low, high))
+    });
+    FigureWords {
+        mean: format::value(unit, figure.mean),
+        interval: interval.unwrap_or_else(|| format::ABSENT.to_owned()),
+        n: figure.n,
+    }
+}
+
+fn margin(case: &CaseSummary, evidence: &Evidence) -> String {
+    let kind = match evidence.metric {
+        Some(Metric::MemoryGrowth) => Kind::Host,
+        Some(Metric::GpuMemoryGrowth) => Kind::Gpu,
+        _ => return String::new(),
+    };
+    growth::margin(case, kind).map(|bytes| format::value(Unit::Bytes, bytes)).unwrap_or_default()
+}
+
+fn outliers(context: &Context<'_>, case: &CaseSummary) -> Result<String> {
+    #[derive(Serialize)]
+    struct Run {
+        run: u32,
+        duration: String,
+    }
+    let words = |run: &RunSummary| {
+        let duration = run.values.get(&Metric::Duration).map(|seconds| format::value(Unit::Second, *seconds));
+        context.words.fill("run_and_duration", &Run { run: run.run, duration: duration.unwrap_or_default() })
+    };
+    context.words.list(&outliers::of_case(case).into_iter().map(words).collect::<Result<Vec<_>>>()?)
 }
 
 fn memory_peak(context: &Context<'_>, evidence: &Evidence) -> Result<String> {
@@ -99,5 +179,51 @@ fn spread(context: &Context<'_>, evidence: &Evidence, scale: &Scale) -> Result<S
         None => Ok(String::new()),
         Some((_, _, 1)) => Ok(context.words.get("no_spread")?.to_owned()),
         Some((min, max, n)) => context.words.fill("spread", &Spread { range: scale.range(min, max), n }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::findings::RULES;
+    use crate::report::fixture;
+    use crate::report::language::Language;
+    use crate::report::words::Words;
+
+    #[test]
+    fn the_words_of_every_rule_can_be_filled_in_from_a_case_that_has_all_figures() {
+        let mut summary = fixture::cpu_only();
+        let figure = |metric: &Metric| MetricSummary {
+            metric: *metric,
+            n: 3,
+            mean: 2.0,
+            min: 1.0,
+            max: 3.0,
+            ci95: Some((-1.0, 5.0)),
+        };
+        summary.cases[1].metrics = Metric::ALL.iter().map(figure).collect();
+        for language in Language::ALL {
+            let context = Context { summary: &summary, words: Words::of(language).unwrap() };
+            for rule in RULES {
+                let metric = if let findings::Measure::Of(metric) = rule.measure { Some(metric) } else { None };
+                let evidence = Evidence { unit: Unit::Ratio, value: 0.5, spread: Some((0.4, 0.6, 3)), metric };
+                let view = view(&context, &summary.cases[1], &Finding { rule, evidence }).unwrap();
+                assert!(view.text.len() > 20 && !view.text.contains("{{"), "{}: {}", rule.name, view.text);
+            }
+        }
+    }
+
+    #[test]
+    fn an_interval_around_nothing_is_in_the_unit_of_its_ends() {
+        let mib = 1024.0 * 1024.0;
+        let growth = MetricSummary {
+            metric: Metric::MemoryGrowth,
+            n: 3,
+            mean: 1024.0,
+            min: -mib,
+            max: mib,
+            ci95: Some((-2.0 * mib, 3.0 * mib)),
+        };
+        assert_eq!(figure_words(&growth).interval, "[−2.00, 3.00] MiB");
     }
 }

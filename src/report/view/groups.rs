@@ -55,8 +55,12 @@ mod tests {
                 "memory" => {
                     ["memory", "virtual", "swap"].iter().any(|part| key.contains(part)) && !key.starts_with("gpu")
                 }
-                "cpu" => ["cpu", "io_wait", "steal", "foreign", "cores"].iter().any(|part| key.contains(part)),
-                "time" => ["time", "duration", "throughput", "rate", "data_wait"].iter().any(|part| key.contains(part)),
+                "cpu" => {
+                    ["cpu", "io_wait", "io_pressure", "steal", "foreign", "cores"].iter().any(|part| key.contains(part))
+                }
+                "time" => ["time", "duration", "throughput", "rate", "data_wait", "step"]
+                    .iter()
+                    .any(|part| key.contains(part)),
                 _ => ["processes", "threads", "open_files", "disk"].iter().any(|part| key.contains(part)),
             };
             assert!(expected, "{key} is in the group {:?}", name(*metric));

@@ -39,6 +39,7 @@ use case::CaseView;
 use chain::Launch;
 use charts::ChartView;
 use environment::{Limits, Readiness};
+use finding::FindingView;
 use foreign::Surplus;
 pub(crate) use headline::key_figures;
 use levels::Table;
@@ -54,6 +55,8 @@ pub(crate) struct ReportView {
     pub(crate) title: String,
     /// The sentence on top; absent where no run finished.
     pub(crate) headline: Option<String>,
+    /// What has to be known of all runs before any figure is used.
+    cautions: Vec<FindingView>,
     section: Sections,
     name: String,
     components: Vec<Row>,
@@ -154,6 +157,7 @@ pub(crate) fn build(context: &Context<'_>) -> Result<(ReportView, Vec<Chart>)> {
     let view = ReportView {
         title: context.words.fill("title", &Row { label: String::new(), value: escape::text(&summary.name) })?,
         headline: headline::of_environment(context)?,
+        cautions: finding::of_environment(context)?,
         name: escape::text(&summary.name),
         components: environment::components(context)?,
         limits: environment::limits(summary),

@@ -1,0 +1,72 @@
+//! How much memory grew over a run by its trend, against the margin below which it does not matter.
+
+use crate::aggregate::metric::Metric;
+use crate::aggregate::summary::{CaseSummary, MetricSummary};
+
+/// Growth by less than this share of the peak is none (ours: repeats of one run differ by as much) …
+const MARGIN_SHARE: f64 = 0.05;
+/// … nor is growth by less than this: allocators take memory from the kernel in pieces of megabytes.
+const MARGIN_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
+/// A slope of the second half that is at least this part of the whole one has not levelled off (ours). What fills up
+/// exponentially, by half of the rest in each quarter of a run, has a third of it.
+pub(super) const STILL_GROWING: f64 = 0.5;
+
+/// Whose memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Host,
+    Gpu,
+}
+
+/// What of the growth over runs. Those of an interval, and the mean that is believed only together with it, need three
+/// runs: one run that grows may have met anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Mean,
+    /// The ends of the 95 % interval of the mean.
+    Low,
+    High,
+    /// The run that grew least.
+    Least,
+    /// The trend of the second half as a part of the whole trend; no margins.
+    Late,
+}
+
+impl Kind {
+    /// Growth over the run, trend, trend of its second half.
+    fn metrics(self) -> [Metric; 3] {
+        match self {
+            Kind::Host => [Metric::MemoryGrowth, Metric::MemoryTrend, Metric::MemoryTrendLate],
+            Kind::Gpu => [Metric::GpuMemoryGrowth, Metric::GpuMemoryTrend, Metric::GpuMemoryTrendLate],
+        }
+    }
+
+    /// Peaks of the memory whose growth it is, the best first.
+    fn peaks(self) -> [Metric; 2] {
+        match self {
+            Kind::Host => [Metric::MemoryPssPeak, Metric::MemorySumOfPeaks],
+            Kind::Gpu => [Metric::GpuMemoryOwnPeak, Metric::GpuMemoryPeak],
+        }
+    }
+}
+
+/// Growth in margins, or the part of the trend that is left; none where it was not measured in three runs.
+pub(super) fn measure(case: &CaseSummary, kind: Kind, side: Side) -> Option<f64> {
+    let [growth, trend, late] = kind.metrics().map(|metric| case.metric(metric));
+    let growth: &MetricSummary = growth?;
+    let margin = margin(case, kind)?;
+    let (low, high) = growth.ci95?;
+    Some(match side {
+        Side::Mean => growth.mean / margin,
+        Side::Low => low / margin,
+        Side::High => high / margin,
+        Side::Least => growth.min / margin,
+        Side::Late => return Some(late?.mean / trend?.mean).filter(|part| part.is_finite()),
+    })
+}
+
+/// Bytes by which memory may grow over a run without a word.
+pub(crate) fn margin(case: &CaseSummary, kind: Kind) -> Option<f64> {
+    let peak = kind.peaks().into_iter().find_map(|metric| case.metric(metric))?;
+    Some((MARGIN_SHARE * peak.mean).max(MARGIN_BYTES))
+}
