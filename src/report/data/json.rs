@@ -13,12 +13,12 @@ use crate::aggregate::summary::{
     CaseSummary, CheckSummary, CommonLimits, EnvironmentSummary, ForeignProgram, MetricSummary, RunSummary,
 };
 use crate::report::escape;
-use crate::report::findings::{self, Finding};
+use crate::report::findings::{self, Condition, Finding};
 use crate::trace::check::{Check, CheckState};
 use crate::trace::run::{Coverage, CpuTotals, Outcome, RecorderCost, StepReading};
 
 /// `major.minor` of the document: a new minor only adds keys, a new major changes what keys mean.
-pub(crate) const SCHEMA_VERSION: &str = "1.0";
+pub(crate) const SCHEMA_VERSION: &str = "1.1";
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -40,6 +40,8 @@ struct EnvironmentData<'a> {
     libraries: &'a BTreeMap<String, BTreeSet<String>>,
     variables: &'a BTreeMap<String, BTreeSet<String>>,
     checks: Vec<CheckData<'a>>,
+    /// That concern all runs.
+    findings: Vec<FindingData>,
     cases: Vec<CaseData<'a>>,
     coverage: &'a [Coverage],
     left_out: Vec<LeftOutData<'a>>,
@@ -112,10 +114,19 @@ struct FindingData {
     value: f64,
     from: Option<f64>,
     below: Option<f64>,
+    /// What holds besides.
+    and: Vec<ConditionData>,
     // Over the runs; absent of a count over all runs.
     n: Option<usize>,
     min: Option<f64>,
     max: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct ConditionData {
+    measure: String,
+    from: Option<f64>,
+    below: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -188,6 +199,7 @@ fn environment(summary: &EnvironmentSummary) -> EnvironmentData<'_> {
         libraries: &summary.loaded.libraries,
         variables: &summary.loaded.variables,
         checks: summary.checks.iter().map(check).collect(),
+        findings: findings::of_environment(summary).iter().map(finding).collect(),
         cases: summary.cases.iter().map(|of_case| case(summary, of_case)).collect(),
         coverage: &summary.coverage,
         left_out: summary.left_out.iter().map(|run| LeftOutData { run: &run.run, reason: &run.reason }).collect(),
@@ -249,10 +261,15 @@ fn finding(finding: &Finding) -> FindingData {
         value: evidence.value,
         from: rule.from,
         below: rule.below,
+        and: rule.and.iter().map(condition).collect(),
         n,
         min,
         max,
     }
+}
+
+fn condition(condition: &Condition) -> ConditionData {
+    ConditionData { measure: condition.measure.name(), from: condition.from, below: condition.below }
 }
 
 fn foreign<'a>(programs: &'a [ForeignProgram]) -> Vec<ForeignData<'a>> {
@@ -309,6 +326,9 @@ mod tests {
         assert_eq!((busy["value"].as_f64(), busy["from"].as_f64()), (Some(0.932), Some(0.90)));
         assert_eq!((busy["metric"].as_str(), busy["n"].as_u64()), (Some("cpu_usage"), Some(3)));
         assert_eq!(found.len(), findings::of_case(&summary, &summary.cases[1]).len());
+        let steady = found.iter().find(|finding| finding["rule"] == "memory_steady").unwrap();
+        let condition = serde_json::json!({"measure": "memory_growth.low", "from": -1.0, "below": null});
+        assert_eq!((&steady["and"][0], steady["metric"].as_str()), (&condition, Some("memory_growth")));
         assert_eq!(case["runs"][2]["outcome"], serde_json::json!({"status": "failed", "exit_code": 137}));
     }
 
@@ -320,6 +340,13 @@ mod tests {
         let environment = &value["environments"][0];
         assert!(environment["cases"][1]["metrics"].get("gpu_energy").is_none());
         assert!(environment["limits"]["memory_bytes"].is_null());
+    }
+
+    #[test]
+    fn what_concerns_all_runs_is_a_finding_of_the_environment() {
+        let value = parsed(&fixture::with_gpu());
+        let found = &value["environments"][0]["findings"];
+        assert_eq!((found[0]["rule"].as_str(), found[0]["value"].as_f64()), (Some("unreadable_runs"), Some(1.0)));
     }
 
     #[test]

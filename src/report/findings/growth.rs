@@ -30,6 +30,22 @@ pub(crate) enum Side {
     Least,
     /// The trend of the second half as a part of the whole trend; no margins.
     Late,
+    /// 1 where the interval reaches beyond the margin without making sure that there is growth, else 0; no margins.
+    Open,
+}
+
+impl Side {
+    /// Name in files.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Side::Mean => "mean",
+            Side::Low => "low",
+            Side::High => "high",
+            Side::Least => "least",
+            Side::Late => "late",
+            Side::Open => "open",
+        }
+    }
 }
 
 impl Kind {
@@ -39,6 +55,11 @@ impl Kind {
             Kind::Host => [Metric::MemoryGrowth, Metric::MemoryTrend, Metric::MemoryTrendLate],
             Kind::Gpu => [Metric::GpuMemoryGrowth, Metric::GpuMemoryTrend, Metric::GpuMemoryTrendLate],
         }
+    }
+
+    pub(super) fn growth(self) -> Metric {
+        let [growth, ..] = self.metrics();
+        growth
     }
 
     /// Peaks of the memory whose growth it is, the best first.
@@ -61,8 +82,15 @@ pub(super) fn measure(case: &CaseSummary, kind: Kind, side: Side) -> Option<f64>
         Side::Low => low / margin,
         Side::High => high / margin,
         Side::Least => growth.min / margin,
+        Side::Open => f64::from(u8::from(high >= margin && (low <= 0.0 || growth.mean < margin))),
         Side::Late => return Some(late?.mean / trend?.mean).filter(|part| part.is_finite()),
     })
+}
+
+/// Finished runs of a case whose memory was measured, but not for so long or so often that its growth can be judged.
+pub(super) fn unjudged(case: &CaseSummary, kind: Kind) -> Option<usize> {
+    margin(case, kind)?;
+    (case.finished() > 0 && measure(case, kind, Side::Mean).is_none()).then(|| case.finished())
 }
 
 /// Bytes by which memory may grow over a run without a word.

@@ -19,6 +19,8 @@ pub(crate) enum Measure {
     Swap,
     /// Growth of memory over the run by its trend, in margins: see [`growth`](super::growth).
     Growth(Kind, Side),
+    /// Finished runs, where they do not suffice to judge the growth of memory.
+    UnjudgedGrowth(Kind),
     /// The greatest memory in use on a GPU as a share of what it has.
     GpuMemoryShare,
     /// Cores' worth of CPU time.
@@ -45,6 +47,35 @@ pub(crate) enum Measure {
     Fingerprints,
     /// Runs that could not be read.
     UnreadableRuns,
+}
+
+impl Measure {
+    /// Name in files.
+    pub(crate) fn name(self) -> String {
+        let name = match self {
+            Measure::Of(metric) => metric.key(),
+            Measure::Growth(kind, side) => return format!("{}.{}", kind.growth().key(), side.name()),
+            Measure::UnjudgedGrowth(kind) => return format!("{}.unjudged_runs", kind.growth().key()),
+            Measure::MemoryAtLeast => "memory_at_least",
+            Measure::MemoryAtMost => "memory_at_most",
+            Measure::Swap => "swap",
+            Measure::GpuMemoryShare => "gpu_memory_share",
+            Measure::CpuCores => "cpu_cores",
+            Measure::ThreadsPerCore => "threads_per_core",
+            Measure::SlowSteps => "slow_steps",
+            Measure::FinishedRuns => "finished_runs",
+            Measure::FailedRuns => "failed_runs",
+            Measure::CutRuns => "cut_runs",
+            Measure::OutlyingRuns => "outlying_runs",
+            Measure::OverlappingRuns => "overlapping_runs",
+            Measure::MissedTicks => "missed_ticks",
+            Measure::LatestTick => "latest_tick",
+            Measure::RecorderCpu => "recorder_cpu",
+            Measure::Fingerprints => "fingerprints",
+            Measure::UnreadableRuns => "unreadable_runs",
+        };
+        name.to_owned()
+    }
 }
 
 /// What a rule was held against.
@@ -80,6 +111,7 @@ pub(super) fn measure(measure: Measure, summary: &EnvironmentSummary, case: &Cas
             Some(over_all(Unit::Bytes, read.mean + written.mean))
         }
         Measure::Growth(kind, side) => growth::measure(case, kind, side).map(|margins| over_all(Unit::Ratio, margins)),
+        Measure::UnjudgedGrowth(kind) => count(growth::unjudged(case, kind)?),
         Measure::GpuMemoryShare => gpu_memory_share(summary, case),
         Measure::CpuCores => {
             let (used, time) = (case.metric(Metric::CpuTime)?, case.metric(Metric::Duration)?);

@@ -9,8 +9,8 @@ mod rules;
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
 use measure::measure;
 pub(crate) use measure::{BOUNDS_OF_MEMORY, Evidence, Measure, gpu_capacity, recorder_cores, share_of_memory};
-use rules::{Condition, OF_ENVIRONMENT};
-pub(crate) use rules::{FOREIGN_LOAD, RULES, Rule};
+use rules::OF_ENVIRONMENT;
+pub(crate) use rules::{Condition, FOREIGN_LOAD, RULES, Rule};
 
 /// A rule that holds, with the value that earned it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,10 +6,10 @@ use crate::aggregate::metric::Metric;
 
 /// Holds where a measure is at least `from` and less than `below`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Condition {
-    pub(super) measure: Measure,
-    pub(super) from: Option<f64>,
-    pub(super) below: Option<f64>,
+pub(crate) struct Condition {
+    pub(crate) measure: Measure,
+    pub(crate) from: Option<f64>,
+    pub(crate) below: Option<f64>,
 }
 
 const fn at_least(measure: Measure, from: f64) -> Condition {
@@ -34,7 +34,7 @@ pub(crate) struct Rule {
     pub(crate) from: Option<f64>,
     pub(crate) below: Option<f64>,
     /// What must hold besides. A measure that a case lacks fails its condition.
-    pub(super) and: &'static [Condition],
+    pub(crate) and: &'static [Condition],
     /// The chart of the case that shows it.
     pub(crate) chart: Option<&'static str>,
     /// Whether it limits what the figures may be used for.
@@ -120,6 +120,10 @@ pub(crate) const RULES: &[Rule] = &[
     rule("gpu_memory_tight", Measure::GpuMemoryShare, Some(0.90), None).seen_in("gpu-memory"),
     rule("gpu_memory_moderate", Measure::GpuMemoryShare, Some(MEMORY_CONSIDERABLE), Some(0.90)).seen_in("gpu-memory"),
     rule("gpu_memory_ample", Measure::GpuMemoryShare, None, Some(MEMORY_CONSIDERABLE)).seen_in("gpu-memory"),
+    rule("gpu_memory_trend_unknown", Measure::UnjudgedGrowth(Kind::Gpu), Some(1.0), None).seen_in("gpu-memory"),
+    rule("gpu_memory_trend_open", Measure::Of(Metric::GpuMemoryGrowth), None, None)
+        .and(&[at_least(gpu(Side::Open), 1.0)])
+        .seen_in("gpu-memory"),
     rule("gpu_memory_steady", Measure::Of(Metric::GpuMemoryGrowth), None, None)
         .and(&[at_least(gpu(Side::Low), -1.0), below(gpu(Side::High), 1.0)])
         .seen_in("gpu-memory"),
@@ -170,6 +174,10 @@ pub(crate) const RULES: &[Rule] = &[
     rule("memory_moderate", Measure::MemoryAtLeast, Some(MEMORY_CONSIDERABLE), Some(0.90)).seen_in("memory"),
     rule("memory_ample", Measure::MemoryAtMost, None, Some(MEMORY_CONSIDERABLE)).seen_in("memory"),
     rule("memory_unclear", Measure::MemoryAtMost, Some(MEMORY_CONSIDERABLE), None).seen_in("memory"),
+    rule("memory_trend_unknown", Measure::UnjudgedGrowth(Kind::Host), Some(1.0), None).seen_in("memory"),
+    rule("memory_trend_open", Measure::Of(Metric::MemoryGrowth), None, None)
+        .and(&[at_least(host(Side::Open), 1.0)])
+        .seen_in("memory"),
     rule("memory_steady", Measure::Of(Metric::MemoryGrowth), None, None)
         .and(&[at_least(host(Side::Low), -1.0), below(host(Side::High), 1.0)])
         .seen_in("memory"),
