@@ -40,6 +40,7 @@ pub(crate) fn unit(unit: Unit) -> &'static str {
         Unit::Second => "_s",
         Unit::Ratio => "_ratio",
         Unit::Bytes => "_bytes",
+        Unit::BytesPerSecond => "_bytes_per_s",
         Unit::SamplesPerSecond => "_samples_per_s",
         Unit::StepsPerSecond => "_steps_per_s",
         Unit::Count => "",

@@ -7,8 +7,10 @@ pub(crate) mod outliers;
 mod rules;
 
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary};
+#[cfg(test)]
+pub(crate) use measure::Measure;
 use measure::measure;
-pub(crate) use measure::{BOUNDS_OF_MEMORY, Evidence, Measure, gpu_capacity, recorder_cores, share_of_memory};
+pub(crate) use measure::{BOUNDS_OF_MEMORY, Evidence, gpu_capacity, recorder_cores, share_of_memory};
 use rules::OF_ENVIRONMENT;
 pub(crate) use rules::{Condition, FOREIGN_LOAD, RULES, Rule};
 

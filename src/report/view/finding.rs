@@ -203,7 +203,7 @@ mod tests {
         };
         summary.cases[1].metrics = Metric::ALL.iter().map(figure).collect();
         for language in Language::ALL {
-            let context = Context { summary: &summary, words: Words::of(language).unwrap() };
+            let context = Context { summary: &summary, words: Words::of(language).unwrap(), beside: None };
             for rule in RULES {
                 let metric = if let findings::Measure::Of(metric) = rule.measure { Some(metric) } else { None };
                 let evidence = Evidence { unit: Unit::Ratio, value: 0.5, spread: Some((0.4, 0.6, 3)), metric };
