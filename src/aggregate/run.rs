@@ -90,3 +90,74 @@ fn totals(record: &RunRecord, figures: &mut Figures) {
         figures.set(Metric::CpuUsageP95, p95);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::testing::{Recorded, SECOND, record, store, ticks};
+
+    const MIB: i64 = 1024 * 1024;
+
+    /// 40 s of which 36 are steps of 1 s with 8 samples each, of a process that takes 1 MiB more each second. The CPU takes
+    /// 2 W, a quarter of the time some task waits for it, and the quota cuts three of ten periods short.
+    fn store_training(run: &Run) {
+        let second = |t: i64| t * SECOND;
+        let sample = |t_ns: i64| ProcessSample {
+            t_ns,
+            rss_bytes: Some(1000 * MIB + t_ns / SECOND * MIB),
+            ..ProcessSample::default()
+        };
+        let host = |t: i64| Host {
+            t_ns: second(t),
+            cpu_energy_mj: Some(5000 + 2000 * t),
+            pressure_cpu_ns: Some(second(t) / 4),
+            ..Host::default()
+        };
+        let group = |t: i64| Cgroup {
+            t_ns: second(t),
+            periods: Some(10 * t),
+            throttled_periods: Some(3 * t),
+            ..Cgroup::default()
+        };
+        let phase = |t: i64, name: &str| Step {
+            t_ns: second(t),
+            kind: "phase".into(),
+            phase: Some(name.into()),
+            ..Step::default()
+        };
+        let step = |t: i64| Step {
+            t_ns: second(t),
+            kind: "step".into(),
+            phase: Some("train".into()),
+            samples: Some(8),
+            ..Step::default()
+        };
+        store(run, ticks(SECOND / 10, second(40)).map(sample));
+        store(run, (0..=40).map(host));
+        store(run, (0..=40).map(group));
+        store(run, [phase(2, "train")].into_iter().chain((3..=38).map(step)).chain([phase(39, "end")]));
+    }
+
+    #[test]
+    fn figures_that_rest_on_several_tables_come_from_a_recorded_run() {
+        let mut recorded = Recorded::new();
+        let run = recorded.run("a", RunRecord { duration_ns: Some(40 * SECOND), ..record() });
+        store_training(run);
+        let values = figures(run).unwrap().values;
+        // By hand: windows 5 to 37 lie between the third step's end and the last one's, 32 s apart; 80 J over 288 samples.
+        for (metric, right) in [
+            (Metric::MemoryTrend, MIB as f64),
+            (Metric::MemoryTrendLate, MIB as f64),
+            (Metric::MemoryGrowth, 32.0 * MIB as f64),
+            (Metric::CpuEnergyPerSample, 80.0 / 288.0),
+            (Metric::CpuPressure, 0.25),
+            (Metric::CpuThrottled, 0.3),
+            (Metric::StepVariation, 0.0),
+            (Metric::WarmUpSteps, 0.0),
+        ] {
+            let value = values[&metric];
+            assert!((value - right).abs() <= 1e-6 * right.max(1.0), "{metric:?}: {value} {right}");
+        }
+        assert!(!values.contains_key(&Metric::GpuEnergyPerSample), "no GPU was measured");
+    }
+}
