@@ -2,7 +2,7 @@
 //! and `.how`.
 
 use super::advice::{Cite, Ground, Line, Value, code};
-use super::sweeps::Kind;
+use super::sweeps::{Kind, meaning};
 use super::{IDLE, advice};
 use crate::aggregate::metric::{Metric, Unit};
 use crate::aggregate::summary::CaseSummary;
@@ -102,7 +102,7 @@ fn precision<'a>(ground: &Ground<'a>) -> Option<Line<'a>> {
         ];
         Some(Line::new("precision", Cite::Sweep(index), values))
     };
-    ground.sweeps.iter().enumerate().filter(|(_, sweep)| sweep.key == "precision").find_map(of)
+    ground.sweeps.iter().enumerate().filter(|(_, sweep)| meaning(sweep.key) == "precision").find_map(of)
 }
 
 /// A limit that the measured peaks keep clear of.

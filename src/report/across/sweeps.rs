@@ -108,6 +108,13 @@ impl Kind {
     }
 }
 
+/// The setting that a key means: people write `num_workers` for what the shipped workloads call `workers`.
+pub(crate) fn meaning(key: &str) -> String {
+    let key = key.replace('_', "-").to_lowercase();
+    let (before, alone) = key.split_once('-').unwrap_or(("", &key));
+    if ["num", "n"].contains(&before) { alone.to_owned() } else { key }
+}
+
 impl<'a> Sweep<'a> {
     /// The value that the measurements favour: the fastest, or the least of those that cannot be told from it. None with
     /// too few runs.
@@ -194,7 +201,7 @@ fn all(summary: &EnvironmentSummary) -> Vec<Sweep<'_>> {
         let of_workload: Vec<_> = cases.iter().copied().filter(|case| case.workload == workload).collect();
         let keys: BTreeSet<&str> =
             of_workload.iter().flat_map(|case| case.settings.keys()).map(String::as_str).collect();
-        for key in keys.into_iter().filter(|key| !NO_CHOICE.contains(key)) {
+        for key in keys.into_iter().filter(|key| !NO_CHOICE.contains(&meaning(key).as_str())) {
             let others = without(first, key);
             if seen.insert((workload, key, others.clone())) {
                 let alike = of_workload.iter().copied().filter(|case| without(case, key) == others);
@@ -315,6 +322,15 @@ mod tests {
         assert_eq!(verdict("workers", "cuda:0"), (Kind::Noise, "4", "0"));
         assert_eq!(verdict("precision", "cuda:0"), (Kind::Clear, "bf16", "bf16"));
         assert_eq!(verdict("threads", "cpu").1, "8");
+    }
+
+    #[test]
+    fn settings_are_known_by_other_spellings_too() {
+        for (key, setting) in
+            [("num_workers", "workers"), ("batch_size", "batch-size"), ("lr", "lr"), ("N_threads", "threads")]
+        {
+            assert_eq!(meaning(key), setting);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod rules;
 
 use super::devices::Pair;
-use super::sweeps::{Sweep, is_out_of_memory};
+use super::sweeps::{Sweep, is_out_of_memory, meaning};
 use crate::aggregate::compare::Ratio;
 use crate::aggregate::metric::Unit;
 use crate::aggregate::summary::{CaseSummary, EnvironmentSummary, Lack};
@@ -78,7 +78,7 @@ impl<'a> Ground<'a> {
     }
 
     fn has_swept(&self, scenario: Scenario, key: &str) -> bool {
-        self.sweeps(scenario).any(|(_, sweep)| sweep.key == key)
+        self.sweeps(scenario).any(|(_, sweep)| meaning(sweep.key) == key)
     }
 
     /// The evidence of a finding that a case has earned.
@@ -181,14 +181,14 @@ pub(crate) fn advice<'a>(ground: &Ground<'a>) -> Vec<Advice<'a>> {
 /// A value of a setting as one writes it in a training script.
 pub(crate) fn code(key: &str, value: &str, on_gpu: bool) -> String {
     let device = if on_gpu { "cuda" } else { "cpu" };
-    match (key, value) {
+    match (meaning(key).as_str(), value) {
         ("threads", threads) => format!("torch.set_num_threads({threads})"),
         ("workers", workers) => format!("num_workers={workers}"),
         ("batch-size", size) => format!("batch_size={size}"),
         ("precision", "bf16") => format!("torch.autocast(\"{device}\", dtype=torch.bfloat16)"),
         ("precision", "fp16") => format!("torch.autocast(\"{device}\", dtype=torch.float16)"),
         ("precision", "tf32") => "torch.backends.cuda.matmul.allow_tf32 = True".to_owned(),
-        (key, value) => format!("{key}={value}"),
+        (_, value) => format!("{key}={value}"),
     }
 }
 

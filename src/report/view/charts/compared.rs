@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::named;
 use crate::aggregate::metric::{Metric, Unit};
 use crate::aggregate::summary::{CaseSummary, MetricSummary};
+use crate::report::across::devices;
 use crate::report::chart::bars::{Bar, BarChart, Panel, Row};
 use crate::report::chart::csv::{self, Csv};
 use crate::report::chart::{Chart, Drawing};
@@ -72,7 +73,7 @@ pub(in crate::report::view) fn levels(context: &Context<'_>) -> Result<Option<Ch
 /// # Errors
 /// A phrase is missing, or the drawing fails.
 pub(in crate::report::view) fn gpu_against_cpu(context: &Context<'_>) -> Result<Option<Chart>> {
-    let pairs = pairs(&context.summary.cases);
+    let pairs: Vec<_> = devices::pairs(context.summary).iter().map(|pair| (pair.gpu, pair.cpu)).collect();
     let both =
         |metric: &Metric| pairs.iter().any(|(gpu, cpu)| gpu.metric(*metric).is_some() && cpu.metric(*metric).is_some());
     let metrics: Vec<Metric> =
@@ -88,19 +89,6 @@ pub(in crate::report::view) fn gpu_against_cpu(context: &Context<'_>) -> Result<
         rows.push(Compared { name: "CPU".to_owned(), series: 0, case: cpu, against: None });
     }
     draw(context, "gpu-against-cpu", &rows, &metrics, 2 * pairs.len()).map(Some)
-}
-
-/// Cases that differ in nothing but the device, the one on a GPU first.
-fn pairs(cases: &[CaseSummary]) -> Vec<(&CaseSummary, &CaseSummary)> {
-    let work = |case: &CaseSummary| {
-        let mut settings = case.settings.clone();
-        settings.remove("device");
-        (case.workload.clone(), settings)
-    };
-    let (on_gpu, on_cpu): (Vec<_>, Vec<_>) =
-        cases.iter().filter(|case| case.finished() > 0).partition(|case| case.uses_gpu());
-    let partner = |gpu: &CaseSummary| on_cpu.iter().find(|cpu| work(cpu) == work(gpu)).copied();
-    on_gpu.iter().filter_map(|gpu| Some((*gpu, partner(gpu)?))).collect()
 }
 
 /// Names of cases without the settings that are the same in all.
