@@ -71,6 +71,16 @@ pub(crate) fn pairs(summary: &EnvironmentSummary) -> Vec<Pair<'_>> {
     on_gpu.iter().flat_map(|gpu| on_cpu.iter().filter_map(|cpu| pair(gpu, cpu))).collect()
 }
 
+/// Those of a case.
+pub(crate) fn pairs_of<'a>(summary: &'a EnvironmentSummary, case: &'a CaseSummary) -> Vec<Pair<'a>> {
+    if case.workload == IDLE {
+        return Vec::new();
+    }
+    let on_gpu = case.uses_gpu();
+    let others = summary.cases.iter().filter(|other| other.uses_gpu() != on_gpu);
+    others.filter_map(|other| if on_gpu { pair(case, other) } else { pair(other, case) }).collect()
+}
+
 fn pair<'a>(gpu: &'a CaseSummary, cpu: &'a CaseSummary) -> Option<Pair<'a>> {
     let same = |key: &&str| gpu.effective.get(*key) == cpu.effective.get(*key);
     if gpu.workload != cpu.workload || !is_same_but_for_device(gpu, cpu) || !WORK.iter().all(same) {

@@ -37,11 +37,8 @@ struct Words {
 /// All comparisons of a case with the other device.
 pub(super) fn of_case(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<Against>> {
     let mut all = Vec::new();
-    for pair in devices::pairs(context.summary) {
-        let on_cpu = pair.cpu.slug == case.slug;
-        if !on_cpu && pair.gpu.slug != case.slug {
-            continue;
-        }
+    let on_cpu = !case.uses_gpu();
+    for pair in devices::pairs_of(context.summary, case) {
         let table = if on_cpu { Some(table(context, &pair)?) } else { None };
         let other = escape::text(&context.case_title(if on_cpu { pair.gpu } else { pair.cpu })?);
         all.extend(sentence(context, &pair)?.map(|sentence| Against { other, sentence, table }));
