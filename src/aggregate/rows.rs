@@ -9,7 +9,7 @@ use crate::trace::parquet::Groups;
 pub(super) enum Rows {
     /// In memory, or short.
     Whole(Box<LazyFrame>),
-    OfFile(Groups),
+    OfFile(Box<Groups>),
 }
 
 impl From<LazyFrame> for Rows {
@@ -20,7 +20,7 @@ impl From<LazyFrame> for Rows {
 
 impl From<Groups> for Rows {
     fn from(groups: Groups) -> Self {
-        Self::OfFile(groups)
+        Self::OfFile(Box::new(groups))
     }
 }
 
