@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::heat::Heat;
 use super::metric::Metric;
 use super::series::Series;
+use super::step_times::Times;
 use super::summary::{ForeignProgram, Quantity};
 use crate::trace::StepSource;
 
@@ -13,6 +15,8 @@ pub(super) struct Figures {
     pub(super) values: BTreeMap<Metric, f64>,
     pub(super) windows: BTreeMap<Quantity, Series>,
     pub(super) cores: BTreeMap<u32, f64>,
+    pub(super) core_heat: Heat,
+    pub(super) step_times: Times,
     /// What else ran, the heaviest first.
     pub(super) foreign: Vec<ForeignProgram>,
     /// When training was past its warm-up, in nanoseconds since the run's start; none where no steps are told.

@@ -25,7 +25,7 @@ const HELD_DOWN: [(Metric, i64); 4] = [
     (Metric::GpuClocksSet, 0x2 | 0x10 | 0x100),
 ];
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 14] = [
     "mig_instance",
     "utilisation_ratio",
     "memory_used_bytes",
@@ -38,7 +38,12 @@ const COLUMNS: [&str; 12] = [
     "temperature_celsius",
     "ecc_corrected_errors",
     "ecc_uncorrected_errors",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
 ];
+
+/// The bits of power limit, heat and hardware: a load meets them, while the other clocks are somebody's setting.
+const HELD_BY_LOAD: i64 = HELD_DOWN[0].1 | HELD_DOWN[1].1 | HELD_DOWN[2].1;
 
 /// Sums up the `gpu` table.
 ///
@@ -65,6 +70,7 @@ pub(super) fn gpus(table: impl Into<Rows>, record: &RunRecord, figures: &mut Fig
         let Ok(index) = u32::try_from(index) else { continue };
         figures.set_windows(Quantity::GpuUtilisation(index), gpu.utilisation.finish());
         figures.set_windows(Quantity::GpuMemory(index), gpu.memory.finish());
+        gpu.sensors.report(index, figures);
         if gpu.own_peak.is_some_and(|bytes| bytes > 0.0) {
             figures.set_windows(Quantity::GpuMemoryOwn(index), gpu.own.finish());
         }
@@ -125,6 +131,7 @@ struct Gpu {
     power_area: Trapezoid,
     instant_max: Option<f64>,
     held_down: HeldDown,
+    sensors: Sensors,
     ecc_corrected: Counter,
     ecc_uncorrected: Counter,
 }
@@ -146,14 +153,15 @@ impl Gpu {
             power_area: Trapezoid::new(span),
             instant_max: None,
             held_down: HeldDown::new(span),
+            sensors: Sensors::new(span),
             ecc_corrected: Counter::default(),
             ecc_uncorrected: Counter::default(),
         }
     }
 
     fn push(&mut self, t_ns: i64, values: [Option<f64>; COLUMNS.len()]) {
-        let [_, utilisation, used, own, others, power, instant, energy, reasons, temperature, corrected, uncorrected] =
-            values;
+        let [_, utilisation, used, own, others, power, instant, energy, reasons, ..] = values;
+        let [.., temperature, corrected, uncorrected, sm_clock, memory_clock] = values;
         self.utilisation.push(t_ns, utilisation);
         self.memory.push(t_ns, used);
         self.own.push(t_ns, own);
@@ -171,12 +179,45 @@ impl Gpu {
         self.power.push(t_ns, power);
         self.power_area.push(t_ns, power);
         self.held_down.push(t_ns, reasons);
+        self.sensors.push(t_ns, [power, temperature, sm_clock, memory_clock, reasons]);
         self.ecc_corrected.push(t_ns, corrected);
         self.ecc_uncorrected.push(t_ns, uncorrected);
     }
 
     fn energy_mj(&self) -> Option<f64> {
         self.energy_mj.amount().or(self.power_area.area())
+    }
+}
+
+/// What is shown over time, besides utilisation and memory.
+struct Sensors {
+    watts: GaugeWindows,
+    celsius: GaugeWindows,
+    sm_mhz: GaugeWindows,
+    memory_mhz: GaugeWindows,
+    held_by_load: GaugeWindows,
+}
+
+impl Sensors {
+    fn new(span: Span) -> Self {
+        let gauge = || GaugeWindows::new(span);
+        Self { watts: gauge(), celsius: gauge(), sm_mhz: gauge(), memory_mhz: gauge(), held_by_load: gauge() }
+    }
+
+    fn push(&mut self, t_ns: i64, [power_mw, celsius, sm_mhz, memory_mhz, reasons]: [Option<f64>; 5]) {
+        self.watts.push(t_ns, power_mw.map(|mw| mw / 1e3));
+        self.celsius.push(t_ns, celsius);
+        self.sm_mhz.push(t_ns, sm_mhz);
+        self.memory_mhz.push(t_ns, memory_mhz);
+        self.held_by_load.push(t_ns, reasons.map(|bits| f64::from(u8::from(bits as i64 & HELD_BY_LOAD != 0))));
+    }
+
+    fn report(self, gpu: u32, figures: &mut Figures) {
+        figures.set_windows(Quantity::GpuPower(gpu), self.watts.finish());
+        figures.set_windows(Quantity::GpuTemperature(gpu), self.celsius.finish());
+        figures.set_windows(Quantity::GpuSmClock(gpu), self.sm_mhz.finish());
+        figures.set_windows(Quantity::GpuMemoryClock(gpu), self.memory_mhz.finish());
+        figures.set_windows(Quantity::GpuHeldDown(gpu), self.held_by_load.finish());
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::Result;
 use polars::prelude::*;
 
 use super::figures::Figures;
+use super::heat::Heat;
 use super::metric::Metric;
 use super::readings::{Change, Counter};
 use super::rows::{Rows, each_row};
@@ -46,18 +47,26 @@ impl<K: Keep<2>> Cpu<K> {
     }
 }
 
-/// Full windows of a core, and those in which it was busy.
-#[derive(Clone, Copy, Default)]
+/// Full windows of a core, those in which it was busy, and how busy it was over time.
 struct Busy {
+    core: Option<u32>,
     windows: usize,
     busy: usize,
+    heat: Heat,
+}
+
+impl Busy {
+    fn new(core: i64) -> Self {
+        Self { core: u32::try_from(core).ok(), windows: 0, busy: 0, heat: Heat::default() }
+    }
 }
 
 impl Keep<2> for Busy {
-    fn keep(&mut self, _: i64, [busy, all]: [f64; 2]) {
+    fn keep(&mut self, window: i64, [busy, all]: [f64; 2]) {
         if all > 0.0 {
             self.windows += 1;
             self.busy += usize::from(busy / all > BUSY_CORE);
+            self.core.into_iter().for_each(|core| self.heat.push(core, window, busy / all));
         }
     }
 }
@@ -155,13 +164,17 @@ pub(super) fn cores(table: impl Into<Rows>, record: &RunRecord, figures: &mut Fi
     let mut cores: BTreeMap<i64, Cpu<Busy>> = BTreeMap::new();
     let all = all_time(col("busy_ns"), col("idle_ns"), col("iowait_ns"), col("steal_ns"));
     each_row(table, ["t_ns", "core"], [col("busy_ns"), all], |[t, core], [busy, all]| {
-        cores.entry(core).or_insert_with(|| Cpu::new(span, Busy::default())).push(t, busy, all);
+        cores.entry(core).or_insert_with(|| Cpu::new(span, Busy::new(core))).push(t, busy, all);
     })?;
     let shares = cores.iter().filter_map(|(core, cpu)| Some((u32::try_from(*core).ok()?, cpu.share_of(&cpu.busy)?)));
     figures.cores = shares.collect();
-    let watched: Vec<Busy> =
-        cores.into_values().map(|cpu| cpu.windows.finish()).filter(|core| core.windows > 0).collect();
-    let above = watched.iter().filter(|core| core.busy * 2 >= core.windows).count();
+    let mut watched = Vec::new();
+    for cpu in cores.into_values() {
+        let Busy { windows, busy, heat, .. } = cpu.windows.finish();
+        figures.core_heat.join(heat);
+        watched.extend((windows > 0).then_some(busy * 2 >= windows));
+    }
+    let above = watched.iter().filter(|is_above| **is_above).count();
     figures.set(Metric::CoresAbove85, (!watched.is_empty()).then_some(above as f64));
     Ok(())
 }

@@ -10,6 +10,7 @@ mod coverage;
 mod figures;
 mod foreign;
 mod gpu;
+mod heat;
 mod histogram;
 mod host;
 mod limits;
@@ -24,6 +25,7 @@ mod rows;
 mod run;
 mod series;
 mod statistics;
+mod step_times;
 mod steps;
 pub mod summary;
 #[cfg(test)]
@@ -37,8 +39,10 @@ use anyhow::{Result, bail};
 
 use self::courses::Courses;
 use self::figures::Figures;
+use self::heat::Heat;
 #[cfg(test)]
 pub(crate) use self::statistics::over_runs;
+use self::step_times::Times;
 use self::summary::{CaseSummary, EnvironmentSummary, ForeignProgram, Lack, LeftOut, RunSummary};
 use crate::trace::fingerprint::{Keys, may_be_the_same};
 use crate::trace::open::and_others;
@@ -102,7 +106,7 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
     // A run that was cut may not have told all that a finished one has.
     let mut told: Option<&Run> = None;
     for run in runs {
-        let figures = match run::figures(run) {
+        let mut figures = match run::figures(run) {
             Ok(figures) => figures,
             Err(error) => {
                 left_out.push(Damaged { dir: run.dir.clone(), reason: format!("{error:#}") });
@@ -110,9 +114,9 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
             }
         };
         if finished(&run) {
-            of_finished.add(&figures)
+            of_finished.add(&mut figures)
         } else {
-            of_others.add(&figures)
+            of_others.add(&mut figures)
         }
         if told.is_none_or(|told| !finished(&told) && finished(&run)) {
             told = Some(run);
@@ -139,6 +143,8 @@ fn summarise_case(runs: &[Run], left_out: &mut Vec<Damaged>) -> Result<Option<Ca
         runs: summaries,
         courses: shown.courses.finish(),
         gpus_used: gpus_used(runs),
+        core_heat: shown.core_heat.finish(),
+        step_times: shown.step_times.finish(steps::WARM_UP_STEPS),
         cores: shown.cores.into_iter().filter_map(|(core, shares)| statistics::core_usage(core, &shares)).collect(),
     }))
 }
@@ -156,11 +162,15 @@ struct Shown {
     runs: usize,
     courses: Courses,
     cores: BTreeMap<u32, Vec<f64>>,
+    core_heat: Heat,
+    step_times: Times,
 }
 
 impl Shown {
-    fn add(&mut self, figures: &Figures) {
+    fn add(&mut self, figures: &mut Figures) {
         self.runs += 1;
+        self.core_heat.add(std::mem::take(&mut figures.core_heat));
+        self.step_times.add(std::mem::take(&mut figures.step_times));
         self.courses.add(&figures.windows);
         figures.cores.iter().for_each(|(core, share)| self.cores.entry(*core).or_default().push(*share));
     }

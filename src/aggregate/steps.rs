@@ -20,7 +20,7 @@ use shown::Shown;
 /// Columns of a row, besides its time.
 const COLUMNS: usize = 11;
 /// Steps of each rank that are warm-up: the first builds kernels and caches, the second may still.
-const WARM_UP_STEPS: usize = 2;
+pub(super) const WARM_UP_STEPS: usize = 2;
 
 /// A row of the `step` table.
 #[derive(Clone, Copy)]
@@ -94,6 +94,9 @@ pub(super) fn steps(table: impl Into<rows::Rows>, clock: StepClock, figures: &mu
     }
     let told = rows.iter().any(|row| row.is_phase && row.is_train == Some(true));
     let (train_ns, steps) = train(&rows, told);
+    for (index, time_ns) in steps.iter().filter_map(|step| Some((step.index, step.time_ns?))) {
+        figures.step_times.push(index, time_ns, index < WARM_UP_STEPS);
+    }
     let last_ns = clock.end_ns(&steps, told.then_some(train_ns));
     if told {
         let epochs: BTreeSet<i64> = steps.iter().filter_map(|step| step.row.epoch).collect();

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+pub use super::heat::{CoreCourse, CoreHeat};
 use super::metric::Metric;
+pub use super::step_times::{Share, StepBin, StepTimes};
 use crate::trace::StepSource;
 use crate::trace::check::{Check, CheckState};
 use crate::trace::run::{Coverage, CpuTotals, Outcome, RecorderCost, StepReading};
@@ -104,6 +106,10 @@ pub struct CaseSummary {
     pub metrics: Vec<MetricSummary>,
     /// Time courses over the finished runs; where there are none, over what was kept of the others.
     pub courses: Vec<Course>,
+    /// Busy share of each core over time; absent where cores were not measured.
+    pub core_heat: Option<CoreHeat>,
+    /// How long steps took; absent where the workload told none.
+    pub step_times: Option<StepTimes>,
     /// Mean busy share of each core; empty where cores were not measured.
     pub cores: Vec<CoreUsage>,
     /// What else ran during its runs, the heaviest first: mean CPU use and greatest memory over runs.
@@ -252,6 +258,16 @@ pub enum Quantity {
     GpuMemoryOwn(u32),
     /// Memory in use on a MIG instance, by the numbers of the GPU and of the instance on it, bytes, by anybody.
     GpuInstanceMemory(u32, u32),
+    /// Power of GPU n, watts.
+    GpuPower(u32),
+    /// Temperature of GPU n, °C.
+    GpuTemperature(u32),
+    /// Clock of the streaming multiprocessors of GPU n, MHz.
+    GpuSmClock(u32),
+    /// Clock of the memory of GPU n, MHz.
+    GpuMemoryClock(u32),
+    /// Whether the clocks of GPU n were held down by the power limit, by heat or by the hardware itself: share of time.
+    GpuHeldDown(u32),
 }
 
 impl Course {

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::aggregate::metric::Metric;
 use crate::aggregate::summary::{
-    CaseSummary, CheckSummary, CommonLimits, CoreUsage, Course, EnvironmentSummary, ForeignProgram, LeftOut,
-    LoadedSummary, MetricSummary, Point, Quantity, RunSummary,
+    CaseSummary, CheckSummary, CommonLimits, CoreCourse, CoreHeat, CoreUsage, Course, EnvironmentSummary,
+    ForeignProgram, LeftOut, LoadedSummary, MetricSummary, Point, Quantity, RunSummary, Share, StepBin, StepTimes,
 };
 use crate::record::checks;
 use crate::trace::check::{Check, CheckState};
@@ -75,6 +75,8 @@ pub(crate) fn cpu_only() -> EnvironmentSummary {
         course(Quantity::MemoryRss, 48, 3, |t| GIB * (5.3 - 4.6 * (-t / 4.0).exp()), 0.08 * GIB),
         course(Quantity::MemoryPss, 48, 3, |t| GIB * (5.2 - 4.6 * (-t / 4.0).exp()), 0.08 * GIB),
     ];
+    cnn.core_heat = Some(heat(48, 8, 3));
+    cnn.step_times = Some(step_times(240, 3));
     cnn.cores = (0..8).map(|core| core_usage(core, if core % 2 == 0 { 0.93 } else { 0.03 })).collect();
     let mut idle = case("idle", &[("device", "cpu"), ("quick", "true")], &[Outcome::Finished; 3]);
     idle.metrics = vec![
@@ -145,6 +147,12 @@ pub(crate) fn with_gpu() -> EnvironmentSummary {
         course(Quantity::GpuMemory(0), 12, 1, |t| GIB * (0.6 + 1.5 * (t / 3.0).min(1.0)), 0.0),
         course(Quantity::GpuMemoryOwn(0), 12, 1, |t| GIB * (1.4 * (t / 3.0).min(1.0)), 0.0),
         course(Quantity::GpuMemory(1), 12, 1, |_| 0.4 * GIB, 0.0),
+        course(Quantity::GpuPower(0), 12, 1, |t| 90.0 + 330.0 * (t / 3.0).min(1.0), 0.0),
+        course(Quantity::GpuTemperature(0), 12, 1, |t| 41.0 + 1.7 * t, 0.0),
+        course(Quantity::GpuSmClock(0), 12, 1, |t| if (5.0..9.0).contains(&t) { 1_980.0 } else { 2_520.0 }, 0.0),
+        course(Quantity::GpuMemoryClock(0), 12, 1, |_| 10_501.0, 0.0),
+        course(Quantity::GpuHeldDown(0), 12, 1, |t| if (5.0..9.0).contains(&t) { 0.9 } else { 0.0 }, 0.0),
+        course(Quantity::GpuPower(1), 12, 1, |_| 21.0, 0.0),
     ];
     cnn.foreign = vec![program("cc1plus", 0.71, 0.2 * GIB), program("evil|`name`", 0.1, 0.0)];
     cnn.runs[0].foreign.clone_from(&cnn.foreign);
@@ -278,6 +286,8 @@ fn case(workload: &str, settings: &[(&str, &str)], outcomes: &[Outcome]) -> Case
         settings,
         metrics: Vec::new(),
         courses: Vec::new(),
+        core_heat: None,
+        step_times: None,
         cores: Vec::new(),
         foreign: Vec::new(),
         gpus_used: None,
@@ -347,6 +357,37 @@ pub(crate) fn course(quantity: Quantity, seconds: u32, runs: usize, value: impl 
     let point =
         |t_s: f64| Point { t_s, mean: value(t_s), min: (value(t_s) - spread).max(0.0), max: value(t_s) + spread };
     Course { quantity, runs, point_s: 1, points: (0..seconds).map(|second| point(f64::from(second) + 0.5)).collect() }
+}
+
+/// Even cores work after three seconds, odd ones idle; of the last span nothing is known.
+fn heat(spans: usize, cores: u32, runs: usize) -> CoreHeat {
+    let share = |core: u32, span: usize| match span {
+        _ if span + 1 == spans => None,
+        0..3 => Some(0.1),
+        _ if core % 2 == 0 => Some(0.93 + 0.05 * (span as f64).sin()),
+        _ => Some(0.03),
+    };
+    let course = |core: u32| CoreCourse { core, shares: (0..spans).map(|span| share(core, span)).collect() };
+    CoreHeat { bin_s: 1.0, runs, cores: (0..cores).map(course).collect() }
+}
+
+/// A long first step, then such of about 0.2 s.
+fn step_times(steps: usize, runs: usize) -> StepTimes {
+    let bin = |step: usize| {
+        let mean_s = if step < 2 { 1.4 } else { 0.2 + 0.01 * (step as f64 / 9.0).sin() };
+        StepBin { first: step, last: step, mean_s, min_s: mean_s * 0.97, max_s: mean_s * 1.04 }
+    };
+    let share = |place: i32| Share {
+        from_s: 0.19 * 1.001_f64.powi(place),
+        to_s: 0.19 * 1.001_f64.powi(place + 1),
+        steps: u64::from((place - 50).unsigned_abs().min(50).abs_diff(51)),
+    };
+    StepTimes {
+        runs,
+        warm_up_steps: 2,
+        bins: (1..steps).map(bin).collect(),
+        distribution: (0..100).map(share).collect(),
+    }
 }
 
 fn core_usage(core: u32, mean: f64) -> CoreUsage {

@@ -175,3 +175,30 @@ fn a_gpu_that_tells_nothing_has_no_figures() {
     let figures = measured(ticks(SECOND, 5 * SECOND).map(|t_ns| tables::Gpu { t_ns, ..tables::Gpu::default() }));
     assert!(figures.values.is_empty() && figures.windows.is_empty(), "{figures:?}");
 }
+
+#[test]
+fn sensors_have_courses_in_plain_units_and_what_holds_clocks_down_by_load_is_one_of_them() {
+    // Held down by the power limit for two seconds, then by a setting alone, which is nobody's surprise.
+    let row = |t_ns: i64| tables::Gpu {
+        t_ns,
+        gpu: 2,
+        power_mw: Some(350_500),
+        temperature_celsius: Some(61),
+        sm_clock_mhz: Some(if t_ns < 2 * SECOND { 1_500 } else { 2_000 }),
+        throttle_reasons: Some(if t_ns < 2 * SECOND { 0x4 } else { 0x2 }),
+        ..tables::Gpu::default()
+    };
+    let figures = measured(ticks(SECOND / 2, 4 * SECOND).map(row));
+    let mut courses = crate::aggregate::courses::Courses::default();
+    courses.add(&figures.windows);
+    let courses = courses.finish();
+    let values = |quantity| -> Vec<f64> {
+        let course = courses.iter().find(|course| course.quantity == quantity);
+        course.iter().flat_map(|course| &course.points).map(|point| point.mean).collect()
+    };
+    assert_eq!(values(Quantity::GpuPower(2)), [350.5; 4]);
+    assert_eq!(values(Quantity::GpuTemperature(2)), [61.0; 4]);
+    assert_eq!(values(Quantity::GpuSmClock(2)), [1500.0, 1500.0, 2000.0, 2000.0]);
+    assert_eq!(values(Quantity::GpuHeldDown(2)), [1.0, 1.0, 0.0, 0.0]);
+    assert!(values(Quantity::GpuMemoryClock(2)).is_empty());
+}

@@ -1,6 +1,7 @@
 //! A sheet with a title, axes and a legend, on which charts draw in the units of their data.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -55,6 +56,22 @@ impl Axis {
         Self { low, high, is_log: false, ticks }
     }
 
+    /// The same on which equal lengths are equal ratios; plain where an end is not above zero.
+    pub(super) fn log(low: f64, high: f64, ticks: Vec<(f64, String)>) -> Self {
+        let axis = Self::new(low, high, ticks);
+        Self { is_log: axis.low > 0.0, ..axis }
+    }
+
+    /// Without labels.
+    pub(super) fn bare(self) -> Self {
+        Self { ticks: Vec::new(), ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn labels(&self) -> Vec<&str> {
+        self.ticks.iter().map(|(_, label)| label.as_str()).collect()
+    }
+
     /// Share of the way from the low to the high end; beyond them, and for what is no number, an end itself.
     fn share(&self, value: f64) -> f64 {
         let along = |value: f64| if self.is_log { value.max(f64::MIN_POSITIVE).ln() } else { value };
@@ -102,7 +119,7 @@ pub(super) fn draw(
     y: Axis,
     body: impl FnOnce(&Canvas<'_, '_>) -> Result<()>,
 ) -> Result<String> {
-    // A legend of several lines pushes the panel down.
+    // A legend of several lines pushes the panel down, and none lets it up.
     let pushed = legend_lines(&labels.legend)? * LEGEND_LINE;
     let Frame { left, right, top, bottom } = Frame::WHOLE;
     let frame = Frame { left, right, top: top + pushed, bottom: bottom + pushed };
@@ -170,6 +187,12 @@ impl<'a> Sheet<'a> {
         self.text(text, (x * FINE, y * FINE), TEXT_SIZE, ink, (across, VPos::Center))
     }
 
+    /// A filled rectangle between two corners in CSS pixels.
+    pub(super) fn swatch(&self, from: (i32, i32), to: (i32, i32), ink: Ink) -> Result<()> {
+        let corners = [from, to].map(|(x, y)| (x * FINE, y * FINE));
+        self.put(&Rectangle::new(corners, ink.colour.filled()))
+    }
+
     fn text(&self, text: &str, at: (i32, i32), size: i32, ink: Ink, (across, down): (HPos, VPos)) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -203,10 +226,27 @@ impl Canvas<'_, '_> {
         self.sheet.text(label, (right, height - 4 * FINE), TEXT_SIZE, palette::QUIET, (HPos::Right, VPos::Bottom))
     }
 
+    /// An upright line over the whole height, with its label at the top, a number of lines down.
+    pub(super) fn upright(&self, x: f64, label: &str, down: i32, ink: Ink) -> Result<()> {
+        let points = [(x, self.y.low), (x, self.y.high)].map(|point| self.at(point));
+        self.sheet.put(&PathElement::new(points.to_vec(), ink.colour.stroke_width(width(2))))?;
+        let (x, _) = points[1];
+        let (side, gap) =
+            if x > (self.frame.left + self.frame.right) * FINE / 2 { (HPos::Right, -6) } else { (HPos::Left, 6) };
+        let y = (self.frame.top + 12 + 22 * down) * FINE;
+        self.sheet.text(label, (x + gap * FINE, y), TEXT_SIZE, palette::TEXT, (side, VPos::Center))
+    }
+
     /// A band between two lines.
     pub(super) fn band(&self, low: &[(f64, f64)], high: &[(f64, f64)], ink: Ink) -> Result<()> {
         let outline: Vec<_> = low.iter().chain(high.iter().rev()).map(|point| self.at(*point)).collect();
         self.sheet.put(&Polygon::new(outline, ink.colour.mix(0.22)))
+    }
+
+    /// Shades all between two places of the x axis.
+    pub(super) fn shade(&self, from: f64, to: f64, ink: Ink) -> Result<()> {
+        let corners = [self.at((from, self.y.high)), self.at((to, self.y.low))];
+        self.sheet.put(&Rectangle::new(corners, ink.colour.mix(0.22).filled()))
     }
 
     /// A rectangle between two corners in units of the data.
@@ -254,13 +294,40 @@ impl Canvas<'_, '_> {
         self.sheet.text(label, (x + 7 * FINE, y), TEXT_SIZE, ink, (HPos::Left, VPos::Center))
     }
 
-    /// Level lines with the labels of the y axis, and the labels of the x axis.
+    /// Many rectangles of one colour, given by two corners each, in units of the data.
+    pub(super) fn cells(&self, cells: &[((f64, f64), (f64, f64))], ink: Ink) {
+        let mut paths = self.sheet.paths.borrow_mut();
+        paths.push_str("<path shape-rendering=\"crispEdges\" d=\"");
+        for (from, to) in cells {
+            let ((left, top), (right, bottom)) = (self.at(*from), self.at(*to));
+            let (across, down) = (right - left, bottom - top);
+            // Writing to a string cannot fail.
+            let _ = write!(paths, "M{left} {top}h{across}v{down}h{}z", -across);
+        }
+        let RGBColor(red, green, blue) = ink.colour;
+        let _ = writeln!(paths, "\" fill=\"#{red:02X}{green:02X}{blue:02X}\"/>");
+    }
+
+    /// Where a share of the y axis is, in units of the data.
+    pub(super) fn height_at(&self, share: f64) -> f64 {
+        self.y.low + share * (self.y.high - self.y.low)
+    }
+
+    /// Level lines, and the labels of both axes.
     pub(super) fn grid(&self) -> Result<()> {
-        for (value, label) in &self.y.ticks {
+        for (value, _) in &self.y.ticks {
             let (_, y) = self.at((self.x.low, *value));
             let ink = if *value == self.y.low { palette::AXIS } else { palette::GRID };
             let path = vec![(self.frame.left * FINE, y), (self.frame.right * FINE, y)];
             self.sheet.put(&PathElement::new(path, ink.colour.stroke_width(width(1))))?;
+        }
+        self.labels()
+    }
+
+    /// The labels of both axes.
+    pub(super) fn labels(&self) -> Result<()> {
+        for (value, label) in &self.y.ticks {
+            let (_, y) = self.at((self.x.low, *value));
             let at = ((self.frame.left - 10) * FINE, y);
             self.sheet.text(label, at, TEXT_SIZE, palette::QUIET, (HPos::Right, VPos::Center))?;
         }
@@ -313,9 +380,9 @@ fn legend_places(entries: &[(String, Ink)]) -> Result<Vec<(i32, i32)>> {
     Ok(places)
 }
 
-/// Lines of a legend beyond the first.
+/// Lines of a legend beyond the first; one fewer than none where there is no legend.
 fn legend_lines(entries: &[(String, Ink)]) -> Result<i32> {
-    Ok(legend_places(entries)?.last().map_or(0, |(_, line)| *line))
+    Ok(legend_places(entries)?.last().map_or(-1, |(_, line)| *line))
 }
 
 /// Width of text in fine units.

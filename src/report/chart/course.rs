@@ -74,7 +74,7 @@ pub(super) fn draw(chart: &CourseChart<'_>) -> Result<String> {
     })
 }
 
-fn course(canvas: &Canvas<'_, '_>, course: &Course, ink: Ink) -> Result<()> {
+pub(super) fn course(canvas: &Canvas<'_, '_>, course: &Course, ink: Ink) -> Result<()> {
     for segment in segments(course) {
         let line = |value: fn(&Point) -> f64| -> Vec<(f64, f64)> {
             segment.iter().map(|point| (point.t_s, value(point))).collect()
@@ -120,7 +120,7 @@ fn extremes(group: &[Point]) -> Vec<Point> {
     kept
 }
 
-fn is_finite(point: &Point) -> bool {
+pub(super) fn is_finite(point: &Point) -> bool {
     [point.t_s, point.mean, point.min, point.max].iter().all(|value| value.is_finite())
 }
 

@@ -11,9 +11,12 @@ pub(crate) mod cores;
 pub(crate) mod course;
 pub(crate) mod csv;
 mod font;
+pub(crate) mod heat;
 pub(crate) mod lines;
 mod palette;
 mod png;
+pub(crate) mod sensors;
+pub(crate) mod steps;
 mod ticks;
 
 /// What is drawn.
@@ -23,6 +26,10 @@ pub(crate) enum Drawing<'a> {
     Cores(cores::CoreChart<'a>),
     Bars(bars::BarChart),
     Lines(lines::LineChart),
+    Heat(heat::HeatChart),
+    Steps(steps::StepChart<'a>),
+    Distribution(steps::DistributionChart<'a>),
+    Sensors(sensors::SensorChart<'a>),
 }
 
 /// What a chart is called: its id, the path of its picture, and what stands for it where it cannot be seen.
@@ -59,6 +66,10 @@ impl Chart {
             Drawing::Cores(chart) => (&chart.title, cores::draw(chart)),
             Drawing::Bars(chart) => (&chart.title, bars::draw(chart)),
             Drawing::Lines(chart) => (&chart.title, lines::draw(chart)),
+            Drawing::Heat(chart) => (&chart.title, heat::draw(chart)),
+            Drawing::Steps(chart) => (&chart.title, steps::draw(chart)),
+            Drawing::Distribution(chart) => (&chart.title, steps::draw_distribution(chart)),
+            Drawing::Sensors(chart) => (&chart.title, sensors::draw(chart)),
         };
         let drawn = drawn.with_context(|| format!("chart {id}"))?;
         let svg = with_head(&drawn, &id, &font::drawable(title), &font::drawable(&description));

@@ -24,13 +24,30 @@ pub(super) const SERIES: [Ink; 5] = [
     ink(0xE6, 0x9F, 0x00, "--chart-5"),
 ];
 
+/// How busy a core was, from nothing to all of the time: ColorBrewer's YlGnBu, whose lightness falls step by step, so that
+/// it can be told without seeing colours. In the dark it runs the other way.
+pub(super) const HEAT: [Ink; 8] = [
+    ink(0xFF, 0xFF, 0xD9, "--heat-1"),
+    ink(0xED, 0xF8, 0xB1, "--heat-2"),
+    ink(0xC7, 0xE9, 0xB4, "--heat-3"),
+    ink(0x7F, 0xCD, 0xBB, "--heat-4"),
+    ink(0x41, 0xB6, 0xC4, "--heat-5"),
+    ink(0x1D, 0x91, 0xC0, "--heat-6"),
+    ink(0x22, 0x5E, 0xA8, "--heat-7"),
+    ink(0x0C, 0x2C, 0x84, "--heat-8"),
+];
+
+fn all() -> impl Iterator<Item = &'static Ink> {
+    [&TEXT, &QUIET, &GRID, &AXIS].into_iter().chain(&SERIES).chain(&HEAT)
+}
+
 const fn ink(red: u8, green: u8, blue: u8, variable: &'static str) -> Ink {
     Ink { colour: RGBColor(red, green, blue), variable }
 }
 
 /// Puts CSS variables in the place of the reserved colours.
 pub(super) fn with_variables(svg: &str) -> String {
-    [TEXT, QUIET, GRID, AXIS].iter().chain(&SERIES).fold(svg.to_owned(), |svg, ink| {
+    all().fold(svg.to_owned(), |svg, ink| {
         let RGBColor(red, green, blue) = ink.colour;
         svg.replace(&format!("\"#{red:02X}{green:02X}{blue:02X}\""), &format!("\"var({})\"", ink.variable))
     })
@@ -43,7 +60,7 @@ mod tests {
     #[test]
     fn the_page_defines_every_variable_for_light_and_dark() {
         let style = include_str!("../../../templates/page.css");
-        for ink in [TEXT, QUIET, GRID, AXIS].iter().chain(&SERIES) {
+        for ink in all() {
             let defined = style.matches(&format!("{}:", ink.variable)).count();
             assert_eq!(defined, 2, "{}", ink.variable);
         }

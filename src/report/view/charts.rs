@@ -14,6 +14,9 @@ use crate::report::escape;
 use crate::report::format::Scale;
 
 mod compared;
+mod heat;
+mod sensors;
+mod steps;
 mod sweep;
 
 pub(super) use compared::{gpu_against_cpu, levels};
@@ -72,6 +75,10 @@ const KINDS: [Kind; 4] = [
 ];
 
 const CORES: &str = "cores";
+const HEAT: &str = "heat-map";
+const SENSORS: &str = "sensors";
+const STEPS: &str = "steps";
+const STEP_DISTRIBUTION: &str = "step-distribution";
 /// So many GPUs may have a line for the run's own memory beside that for all of it.
 const MOST_OWN_LINES: usize = 2;
 
@@ -100,7 +107,14 @@ struct Words {
 pub(super) fn is_drawn(case: &CaseSummary, name: &str) -> bool {
     match KINDS.iter().find(|kind| kind.name == name) {
         Some(kind) => !courses(case, kind).is_empty(),
-        None => name == CORES && !case.cores.is_empty(),
+        None => match name {
+            CORES => !case.cores.is_empty(),
+            HEAT => case.core_heat.is_some(),
+            SENSORS => sensors::is_drawn(case),
+            STEPS => case.step_times.is_some(),
+            STEP_DISTRIBUTION => case.step_times.as_ref().is_some_and(|times| times.steps() > 0),
+            _ => false,
+        },
     }
 }
 
@@ -128,8 +142,17 @@ pub(super) fn draw(context: &Context<'_>, case: &CaseSummary) -> Result<Vec<Char
     for kind in KINDS.iter().filter(|kind| is_drawn(case, kind.name)) {
         charts.push(draw_courses(context, case, kind)?);
     }
+    if sensors::is_drawn(case) {
+        charts.push(sensors::draw(context, case)?);
+    }
+    if let Some(heat) = &case.core_heat {
+        charts.push(heat::draw(context, case, heat)?);
+    }
     if is_drawn(case, CORES) {
         charts.push(draw_cores(context, case)?);
+    }
+    if let Some(times) = &case.step_times {
+        charts.extend(steps::draw(context, case, times)?);
     }
     Ok(charts)
 }
@@ -292,6 +315,11 @@ fn quantity(quantity: Quantity) -> &'static str {
         Quantity::GpuMemory(_) => "gpu_memory",
         Quantity::GpuMemoryOwn(_) => "gpu_memory_own",
         Quantity::GpuInstanceMemory(..) => "gpu_instance_memory",
+        Quantity::GpuPower(_) => "gpu_power",
+        Quantity::GpuTemperature(_) => "gpu_temperature",
+        Quantity::GpuSmClock(_) => "gpu_sm_clock",
+        Quantity::GpuMemoryClock(_) => "gpu_memory_clock",
+        Quantity::GpuHeldDown(_) => "gpu_held_down",
     }
 }
 
