@@ -95,7 +95,11 @@ impl Heat {
         let share = |bin: &Bin| (bin.windows > 0 && bin.runs * 2 >= self.runs).then(|| bin.sum / bin.windows as f64);
         let cores =
             self.cores.iter().map(|(core, bins)| CoreCourse { core: *core, shares: bins.iter().map(share).collect() });
-        let cores: Vec<CoreCourse> = cores.filter(|core| core.shares.iter().any(Option::is_some)).collect();
+        let mut cores: Vec<CoreCourse> = cores.filter(|core| core.shares.iter().any(Option::is_some)).collect();
+        // What only a few long runs have is no part of the picture.
+        let seen = |core: &CoreCourse| core.shares.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let end = cores.iter().map(seen).max().unwrap_or_default();
+        cores.iter_mut().for_each(|core| core.shares.truncate(end));
         let bin_s = self.width.saturating_mul(WINDOW_NS) as f64 / 1e9;
         (!cores.is_empty()).then_some(CoreHeat { bin_s, runs: self.runs, cores })
     }
@@ -150,6 +154,12 @@ mod tests {
         assert_eq!((heat.bin_s, heat.runs, core.core), (1.0, 3, 3));
         assert!((core.shares[0].unwrap() - 0.3).abs() < 1e-12);
         assert_eq!(core.shares[1..], [None, Some(0.5)]);
+    }
+
+    #[test]
+    fn what_only_a_few_long_runs_have_is_left_out() {
+        let heat = over(vec![run(&[(0, 0.2)]), run(&[(0, 0.2)]), run(&[(0, 0.2), (1, 0.3), (2, 0.3)])]);
+        assert_eq!(heat.cores[0].shares.len(), 1);
     }
 
     #[test]

@@ -62,6 +62,12 @@ impl Axis {
         Self { is_log: axis.low > 0.0, ..axis }
     }
 
+    /// The same in a unit that is this many times smaller.
+    pub(super) fn stretched(self, times: f64) -> Self {
+        let ticks = self.ticks.into_iter().map(|(value, label)| (value * times, label)).collect();
+        Self { low: self.low * times, high: self.high * times, ticks, ..self }
+    }
+
     /// Without labels.
     pub(super) fn bare(self) -> Self {
         Self { ticks: Vec::new(), ..self }

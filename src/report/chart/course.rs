@@ -44,9 +44,20 @@ pub(crate) fn peak(course: &Course) -> Option<(Point, f64)> {
     Some((peak, height(&peak)))
 }
 
+/// Where the last point of some courses is.
+pub(crate) fn end_s<'a>(courses: impl IntoIterator<Item = &'a Course>) -> f64 {
+    let points = courses.into_iter().flat_map(|course| &course.points).filter(|point| is_finite(point));
+    points.map(|point| point.t_s).fold(0.0, f64::max)
+}
+
 /// Whether a course has enough points for a line.
 pub(crate) fn is_drawable(course: &Course) -> bool {
     course.points.iter().filter(|point| is_finite(point)).count() >= 2
+}
+
+/// So many points of a course share two on the sheet; none where each has its own.
+pub(crate) fn thinning(course: &Course) -> Option<usize> {
+    (course.points.len() > MOST_POINTS).then(|| course.points.len().div_ceil(MOST_POINTS / 2))
 }
 
 /// Draws the chart as SVG.
@@ -55,7 +66,7 @@ pub(crate) fn is_drawable(course: &Course) -> bool {
 /// The drawing fails.
 pub(super) fn draw(chart: &CourseChart<'_>) -> Result<String> {
     let points = || chart.series.iter().flat_map(|series| &series.course.points).filter(|point| is_finite(point));
-    let end = points().map(|point| point.t_s).fold(0.0, f64::max);
+    let end = end_s(chart.series.iter().map(|series| series.course));
     let highest = points().map(|point| point.max).fold(0.0, f64::max);
     // Room above the highest point for the label of the peak.
     let top = if highest <= chart.least_top { chart.least_top } else { highest * 1.1 };
@@ -97,11 +108,10 @@ fn segments(course: &Course) -> Vec<Vec<Point>> {
             _ => segments.push(vec![point]),
         }
     }
-    let group = points.len().div_ceil(MOST_POINTS / 2);
-    segments
-        .into_iter()
-        .map(|segment| if points.len() > MOST_POINTS { thinned(&segment, group) } else { segment })
-        .collect()
+    match thinning(course) {
+        Some(group) => segments.iter().map(|segment| thinned(segment, group)).collect(),
+        None => segments,
+    }
 }
 
 /// Keeps, of each group of neighbours, the points with the least and the greatest mean, and those with the least and the

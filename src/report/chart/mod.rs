@@ -19,6 +19,8 @@ pub(crate) mod sensors;
 pub(crate) mod steps;
 mod ticks;
 
+pub(crate) use ticks::TimeUnit;
+
 /// What is drawn.
 #[derive(Clone, Debug)]
 pub(crate) enum Drawing<'a> {

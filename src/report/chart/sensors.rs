@@ -47,8 +47,8 @@ pub(crate) struct SensorPanel<'a> {
 /// # Errors
 /// The drawing fails.
 pub(super) fn draw(chart: &SensorChart<'_>) -> Result<String> {
-    let points = || chart.panels.iter().flat_map(panel_points);
-    let end = points().map(|point| point.t_s).fold(0.0, f64::max);
+    let end =
+        course::end_s(chart.panels.iter().flat_map(|panel| panel.series.iter().flatten()).map(|series| series.course));
     let count = i32::try_from(chart.panels.len()).unwrap_or(1);
     let legend = chart.legend.iter().zip(SERIES.iter().cycle()).map(|(label, ink)| (label.clone(), *ink)).collect();
     let labels = Labels { title: chart.title.clone(), subtitle: chart.subtitle.clone(), x: chart.x.clone(), legend };

@@ -11,7 +11,7 @@ use crate::aggregate::summary::{Share, StepBin, StepTimes};
 use crate::report::format::Scale;
 
 /// Bars that can be told apart.
-const MOST_BARS: usize = 60;
+const MOST_BARS: f64 = 60.0;
 /// Beyond this ratio of the longest to the shortest time equal lengths are equal ratios.
 const WIDE: f64 = 5.0;
 
@@ -63,8 +63,9 @@ pub(super) fn draw(chart: &StepChart<'_>) -> Result<String> {
     let top = longest(times).map_or(0.0, |bin| bin.max_s) * 1.2;
     let labels =
         Labels { title: chart.title.clone(), subtitle: chart.subtitle.clone(), x: chart.x.clone(), legend: Vec::new() };
-    canvas::draw(&labels, ticks::time_axis(end), ticks::value_axis(top, &chart.scale), |canvas| {
-        let warm_up = (times.warm_up_steps as f64).min(end);
+    canvas::draw(&labels, ticks::plain_axis(end), ticks::value_axis(top, &chart.scale), |canvas| {
+        // Up to the middle between the last step of warm-up and the next.
+        let warm_up = (times.warm_up_steps as f64 - 0.5).clamp(0.0, end);
         canvas.shade(0.0, warm_up, AXIS)?;
         canvas.beside((warm_up, canvas.height_at(0.94)), &chart.warm_up, QUIET)?;
         for segment in times.bins.chunk_by(|a, b| a.last + 1 == b.first) {
@@ -130,7 +131,10 @@ fn times_axis(low: f64, high: f64, scale: &Scale) -> Axis {
 fn grouped(shares: &[&Share], low: f64, high: f64) -> Vec<(f64, f64, u64)> {
     // Whole spans go into a bar; else some bars would get more of them than others.
     let fine = shares.first().map_or(1.0, |share| (share.to_s / share.from_s).ln());
-    let ratio = fine * ((high / low).ln() / fine / MOST_BARS as f64).ceil().max(1.0);
+    // Rice's rule: of few steps, fine bars would show chance.
+    let steps = shares.iter().map(|share| share.steps).sum::<u64>() as f64;
+    let most = (2.0 * steps.cbrt()).ceil().clamp(1.0, MOST_BARS);
+    let ratio = fine * ((high / low).ln() / fine / most).ceil().max(1.0);
     let group = |share: &Share| ((share.from_s * share.to_s).sqrt() / low).ln().div_euclid(ratio);
     let bar = |shares: &[&Share]| {
         let place = shares.first().map_or(0.0, |share| group(share));
@@ -188,6 +192,6 @@ mod tests {
         let shares: Vec<&Share> = shares.iter().collect();
         let bars = grouped(&shares, 1.0, 1.001_f64.powi(2000));
         assert_eq!(bars.iter().map(|(_, _, steps)| steps).sum::<u64>(), 6000);
-        assert!(bars.len() <= MOST_BARS + 1, "{}", bars.len());
+        assert!(bars.len() <= 38, "{}", bars.len());
     }
 }

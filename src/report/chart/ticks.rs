@@ -24,10 +24,50 @@ pub(super) fn few(top: f64, scale: &Scale, most: f64) -> Axis {
     Axis::new(0.0, step * count / scale.factor, labels)
 }
 
-/// An axis of time that ends where the data end.
+/// An axis of numbers from zero that ends where the data end.
+pub(super) fn plain_axis(end: f64) -> Axis {
+    let step = step(end);
+    Axis::new(0.0, end, labels(step, (end / step + 1e-9).floor().clamp(0.0, 2.0 * MOST)))
+}
+
+/// An axis of time that ends where the data end, labelled in the unit that suits its length.
 pub(super) fn time_axis(end_s: f64) -> Axis {
-    let step = step(end_s);
-    Axis::new(0.0, end_s, labels(step, (end_s / step + 1e-9).floor().clamp(0.0, 2.0 * MOST)))
+    plain_axis(end_s / TimeUnit::of(end_s).seconds()).stretched(TimeUnit::of(end_s).seconds())
+}
+
+/// What an axis of time is labelled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeUnit {
+    Second,
+    Minute,
+    Hour,
+}
+
+impl TimeUnit {
+    /// The unit that suits a length.
+    pub(crate) fn of(end_s: f64) -> Self {
+        match end_s {
+            _ if end_s >= 3.0 * 3600.0 => Self::Hour,
+            _ if end_s >= 600.0 => Self::Minute,
+            _ => Self::Second,
+        }
+    }
+
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Self::Second => "s",
+            Self::Minute => "min",
+            Self::Hour => "h",
+        }
+    }
+
+    fn seconds(self) -> f64 {
+        match self {
+            Self::Second => 1.0,
+            Self::Minute => 60.0,
+            Self::Hour => 3600.0,
+        }
+    }
 }
 
 /// An axis between two ends, labelled at round numbers.
@@ -114,6 +154,17 @@ mod tests {
         for (low, high) in ends.iter().flat_map(|low| ends.map(|high| (*low, high))) {
             assert!(span_axis(low, high, &scale).labels().len() < 20);
             assert!(log_axis(low, high, &scale).labels().len() < 20);
+        }
+    }
+
+    #[test]
+    fn long_times_are_labelled_in_minutes_or_hours() {
+        for (end_s, labels) in [
+            (48.0, &["0", "10", "20", "30", "40"][..]),
+            (1_800.0, &["0", "5", "10", "15", "20", "25", "30"]),
+            (86_400.0, &["0", "5", "10", "15", "20"]),
+        ] {
+            assert_eq!(time_axis(end_s).labels(), labels);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::aggregate::summary::{BUSY_CORE, CaseSummary, Course, Quantity};
 use crate::report::chart::cores::CoreChart;
 use crate::report::chart::course::{self, CourseChart, Series};
 use crate::report::chart::csv::{self, Csv};
-use crate::report::chart::{Chart, Drawing, Named};
+use crate::report::chart::{Chart, Drawing, Named, TimeUnit};
 use crate::report::context::{Context, Wholes};
 use crate::report::escape;
 use crate::report::format::Scale;
@@ -101,6 +101,8 @@ struct Words {
     peak: String,
     at: String,
     threshold: String,
+    /// So many windows share two points; 0 where each has its own.
+    thinning: usize,
 }
 
 /// Whether a case has the data for a chart.
@@ -125,6 +127,15 @@ pub(super) fn path(context: &Context<'_>, case: &CaseSummary, name: &str) -> Str
 
 fn picture(context: &Context<'_>, id: &str) -> String {
     format!("charts/{id}.{}.png", context.words.language().key())
+}
+
+/// Name of an axis of time that ends there.
+fn time(context: &Context<'_>, end_s: f64) -> Result<String> {
+    #[derive(Serialize)]
+    struct Time {
+        unit: &'static str,
+    }
+    context.words.fill("chart.time", &Time { unit: TimeUnit::of(end_s).symbol() })
 }
 
 /// What a chart is called, its description made of the title and of what it shows.
@@ -177,6 +188,7 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
     let scale = Scale::of(kind.unit, highest);
     let mut words = words(context, case)?;
     words.n = courses.iter().map(|course| course.runs).max().unwrap_or_default();
+    words.thinning = courses.iter().filter_map(|course| course::thinning(course)).max().unwrap_or_default();
     let mut series = Vec::new();
     let mut items = Vec::new();
     for course in courses {
@@ -199,7 +211,7 @@ fn draw_courses(context: &Context<'_>, case: &CaseSummary, kind: &Kind) -> Resul
     let chart = CourseChart {
         title: context.words.fill(&format!("chart.{}.title", kind.name), &words)?,
         subtitle: context.words.fill(subtitle(case, words.n), &words)?,
-        x: context.words.get("chart.time")?.to_owned(),
+        x: time(context, course::end_s(series.iter().map(|series| series.course)))?,
         series,
         scale,
         least_top: kind.least_top,
@@ -285,6 +297,7 @@ fn words(context: &Context<'_>, case: &CaseSummary) -> Result<Words> {
         peak: empty(),
         at: empty(),
         threshold: empty(),
+        thinning: 0,
     })
 }
 

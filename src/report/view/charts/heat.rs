@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{HEAT, named};
+use super::{HEAT, named, time};
 use crate::aggregate::metric::Unit;
 use crate::aggregate::summary::{CaseSummary, CoreCourse, CoreHeat};
 use crate::report::chart::csv::{self, Csv};
@@ -56,7 +56,10 @@ pub(super) fn draw(context: &Context<'_>, case: &CaseSummary, heat: &CoreHeat) -
     let chart = HeatChart {
         title: context.words.fill("chart.heat-map.title", &words)?,
         subtitle: context.words.fill("chart.heat-map.subtitle", &words)?,
-        x: context.words.get("chart.time")?.to_owned(),
+        x: time(
+            context,
+            heat.cores.iter().map(|core| core.shares.len()).max().unwrap_or_default() as f64 * heat.bin_s,
+        )?,
         bin_s: heat.bin_s,
         rows,
         ends: ["0%", "100%"].map(str::to_owned),

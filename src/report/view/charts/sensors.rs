@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{SENSORS, named};
+use super::{SENSORS, named, time};
 use crate::aggregate::metric::Unit;
 use crate::aggregate::summary::{CaseSummary, Course, Point, Quantity};
 use crate::report::chart::course::{self, Series};
@@ -106,10 +106,11 @@ pub(super) fn draw(context: &Context<'_>, case: &CaseSummary) -> Result<Chart> {
         (words.gpu, words.unused) = (*gpu, is_unused(case, *gpu));
         legend.push(context.words.fill("quantity.gpu_utilisation", &words)?);
     }
+    let drawn = panels.iter().flat_map(|panel| panel.series.iter());
     let chart = SensorChart {
         title: context.words.fill("chart.sensors.title", &words)?,
         subtitle: context.words.fill("chart.sensors.subtitle", &words)?,
-        x: context.words.get("chart.time")?.to_owned(),
+        x: time(context, course::end_s(drawn.filter_map(|series| series.as_ref()).map(|series| series.course)))?,
         legend,
         panels,
         shaded,
