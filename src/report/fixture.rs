@@ -364,7 +364,7 @@ fn heat(spans: usize, cores: u32, runs: usize) -> CoreHeat {
     let share = |core: u32, span: usize| match span {
         _ if span + 1 == spans => None,
         0..3 => Some(0.1),
-        _ if core % 2 == 0 => Some(0.93 + 0.05 * (span as f64).sin()),
+        _ if core.is_multiple_of(2) => Some(0.93 + 0.05 * (span as f64).sin()),
         _ => Some(0.03),
     };
     let course = |core: u32| CoreCourse { core, shares: (0..spans).map(|span| share(core, span)).collect() };

@@ -301,10 +301,10 @@ impl Canvas<'_, '_> {
     }
 
     /// Many rectangles of one colour, given by two corners each, in units of the data.
-    pub(super) fn cells(&self, cells: &[((f64, f64), (f64, f64))], ink: Ink) {
+    pub(super) fn cells(&self, cells: &[[(f64, f64); 2]], ink: Ink) {
         let mut paths = self.sheet.paths.borrow_mut();
         paths.push_str("<path shape-rendering=\"crispEdges\" d=\"");
-        for (from, to) in cells {
+        for [from, to] in cells {
             let ((left, top), (right, bottom)) = (self.at(*from), self.at(*to));
             let (across, down) = (right - left, bottom - top);
             // Writing to a string cannot fail.

@@ -81,7 +81,7 @@ fn cells(canvas: &Canvas<'_, '_>, chart: &HeatChart) {
             let [from, to] = [column, column + run.len()].map(|column| column as f64 * chart.bin_s);
             column += run.len();
             if let Some(level) = run.first().and_then(|share| level(*share)) {
-                by_level[level].push(((from, bottom + 1.0), (to, bottom)));
+                by_level[level].push([(from, bottom + 1.0), (to, bottom)]);
             }
         }
     }

@@ -190,19 +190,16 @@ fn shaded(case: &CaseSummary, gpus: &[u32]) -> Vec<(f64, f64)> {
 
 /// All sensors of all GPUs, a row a window.
 fn numbers(case: &CaseSummary, gpus: &[u32]) -> Csv {
-    let sensors: Vec<(&str, fn(u32) -> Quantity)> = PANELS
-        .iter()
-        .map(|sensor| (sensor.column, sensor.of))
-        .chain([("held_down_ratio", Quantity::GpuHeldDown as fn(u32) -> Quantity)])
-        .collect();
-    let columns = sensors.iter().flat_map(|(column, _)| ["mean", "min", "max"].map(|of| format!("{of}_{column}")));
+    let names = PANELS.iter().map(|sensor| sensor.column).chain(["held_down_ratio"]);
+    let columns = names.flat_map(|column| ["mean", "min", "max"].map(|of| format!("{of}_{column}")));
     let mut numbers = Csv::new(["gpu", "t_s"].map(str::to_owned).into_iter().chain(columns));
     for gpu in gpus {
         // Times are not negative, so that their bits are in their order.
         let mut rows: BTreeMap<u64, Vec<Option<Point>>> = BTreeMap::new();
-        for (place, (_, of)) in sensors.iter().enumerate() {
-            for point in case.course(of(*gpu)).iter().flat_map(|course| &course.points) {
-                rows.entry(point.t_s.to_bits()).or_insert_with(|| vec![None; sensors.len()])[place] = Some(*point);
+        let sensors = PANELS.iter().map(|sensor| (sensor.of)(*gpu)).chain([Quantity::GpuHeldDown(*gpu)]);
+        for (place, sensor) in sensors.enumerate() {
+            for point in case.course(sensor).iter().flat_map(|course| &course.points) {
+                rows.entry(point.t_s.to_bits()).or_insert_with(|| vec![None; PANELS.len() + 1])[place] = Some(*point);
             }
         }
         for (t_s, points) in rows {
