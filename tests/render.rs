@@ -195,3 +195,14 @@ fn a_folder_without_traces_is_one_clear_line() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("nowhere is no folder"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_character_that_charts_cannot_show_is_told_with_its_case() {
+    let bench = Bench::new();
+    bench.shice(&["record", "--workload", "训练🔥", "--", "sh", "-c", "sleep 2.3"]);
+    let output = bench.shice(&["render", "traces", "--out", "report"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.contains("charts of the case \"训练🔥\" show □ in place of 🔥 (U+1F525)"), "{told}");
+    assert!(!told.contains("训 (U+"), "{told}");
+}

@@ -10,6 +10,8 @@ use crate::aggregate;
 use crate::aggregate::summary::EnvironmentSummary;
 use crate::console;
 use crate::files;
+use crate::report::chart::boxed;
+use crate::report::escape::MISSING;
 use crate::report::language::Language;
 use crate::report::{self, Beside, data};
 use crate::site::{self, Raw};
@@ -56,6 +58,9 @@ pub fn run(request: &Request) -> Result<u8> {
     }
     let trace = Trace::open(&request.traces)?;
     let summaries = summarise_all(&trace)?;
+    if !matches!(request.form, Form::Json) {
+        summaries.iter().flat_map(|(_, summary)| &summary.cases).for_each(|case| warn_of_boxes(&case.name));
+    }
     let shown = match &request.form {
         Form::Json => return write_json(&request.out, &summaries),
         Form::SingleFile => write_alone(&request.out, &summaries)?,
@@ -100,6 +105,18 @@ fn summarise_all(trace: &Trace) -> Result<Vec<(&Environment, EnvironmentSummary)
         console::say(&format!("left out: {line}"));
     }
     Ok(summaries)
+}
+
+/// Pages show every character that the reader's fonts have; charts, of those of users, only what the bundled font has.
+fn warn_of_boxes(case: &str) {
+    let missing = boxed(case).into_iter().map(|c| format!("{c} (U+{:04X})", u32::from(c))).collect::<Vec<_>>();
+    if !missing.is_empty() {
+        console::say(&format!(
+            "charts of the case {case:?} show {MISSING} in place of {}, which their font lacks; name it otherwise to have \
+             it in them",
+            missing.join(", ")
+        ));
+    }
 }
 
 /// Sums up an environment; each of its runs that is left out becomes a line.

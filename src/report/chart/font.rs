@@ -1,5 +1,7 @@
 //! The font that charts are measured and rasterised with.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use ttf_parser::Face;
 
@@ -19,6 +21,13 @@ pub(super) fn width(text: &str, size: f64) -> Result<f64> {
     let face = Face::parse(FONT, 0).context("the bundled font cannot be read")?;
     let advance = |c| face.glyph_index(c).and_then(|glyph| face.glyph_hor_advance(glyph)).map_or(0.0, f64::from);
     Ok(text.chars().map(advance).sum::<f64>() / f64::from(face.units_per_em()) * size)
+}
+
+/// Characters of a text that the font lacks, each once, in their order.
+pub(super) fn missing(text: &str) -> Vec<char> {
+    let Ok(face) = Face::parse(FONT, 0) else { return Vec::new() };
+    let missing: BTreeSet<char> = escape::line(text).chars().filter(|c| face.glyph_index(*c).is_none()).collect();
+    missing.into_iter().collect()
 }
 
 /// Text as charts can show it: one line, a box for every character that the font lacks.
@@ -58,5 +67,6 @@ mod tests {
     #[test]
     fn a_character_that_the_font_lacks_becomes_a_box() {
         assert_eq!(drawable("训练 🔥\u{202E}"), "训练 □□");
+        assert_eq!(missing("b🔥 训练 \u{202E}한🔥"), ['한', '🔥']);
     }
 }

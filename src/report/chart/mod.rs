@@ -97,6 +97,11 @@ impl Chart {
     }
 }
 
+/// Characters that charts show as a box, of a text that a user chose.
+pub fn boxed(text: &str) -> Vec<char> {
+    font::missing(text)
+}
+
 /// Replaces the head that plotters writes by one with a size in CSS pixels and the words that screen readers read.
 fn with_head(drawn: &str, id: &str, title: &str, description: &str) -> String {
     let body = drawn.split_once('>').map_or(drawn, |(_, body)| body).trim_start();
