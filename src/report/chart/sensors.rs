@@ -91,7 +91,7 @@ fn draw_panel(
     }
     let first = panel.series.iter().zip(SERIES.iter().cycle()).find_map(|(series, ink)| Some((series.as_ref()?, ink)));
     match first.and_then(|(series, ink)| Some((course::peak(series.course)?, ink))) {
-        Some((point, ink)) => canvas.mark((point.t_s, point.mean), &panel.peak, *ink),
+        Some(((point, height), ink)) => canvas.mark((point.t_s, height), &panel.peak, *ink),
         None => Ok(()),
     }
 }

@@ -156,25 +156,25 @@ fn panel<'a>(
 ) -> Result<SensorPanel<'a>> {
     let courses: Vec<Option<&Course>> = gpus.iter().map(|gpu| of(case, sensor, *gpu)).collect();
     let peaks = courses.iter().map(|course| course.and_then(course::peak));
-    let highest = peaks.clone().flatten().map(|point| point.mean).fold(0.0, f64::max);
+    let highest = peaks.clone().flatten().map(|(_, height)| height).fold(0.0, f64::max);
     let scale = (sensor.scale)(highest);
     let title = context.words.get(&format!("chart.sensors.{}", sensor.name))?.to_owned();
     words.sensor.clone_from(&title);
     for (gpu, peak) in gpus.iter().zip(peaks.clone()) {
-        let Some(peak) = peak else { continue };
-        (words.gpu, words.peak) = (*gpu, scale.text(peak.mean));
+        let Some((_, peak)) = peak else { continue };
+        (words.gpu, words.peak) = (*gpu, scale.text(peak));
         items.push(context.words.fill("chart.sensors.item", words)?);
     }
     let series = courses.iter().map(|course| course.map(|course| Series { label: String::new(), course })).collect();
     let first = peaks.flatten().next();
-    Ok(SensorPanel { title, scale, series, peak: first.map(|peak| scale.text(peak.mean)).unwrap_or_default() })
+    Ok(SensorPanel { title, scale, series, peak: first.map(|(_, peak)| scale.text(peak)).unwrap_or_default() })
 }
 
 /// Spans in which the clocks of one of the GPUs were held down.
 fn shaded(case: &CaseSummary, gpus: &[u32]) -> Vec<(f64, f64)> {
     let mut spans: Vec<(f64, f64)> = Vec::new();
     for course in gpus.iter().filter_map(|gpu| case.course(Quantity::GpuHeldDown(*gpu))) {
-        let half = course.points.windows(2).map(|pair| pair[1].t_s - pair[0].t_s).fold(1.0, f64::min) / 2.0;
+        let half = course.point_s as f64 / 2.0;
         let held = course.points.iter().filter(|point| point.t_s.is_finite() && point.mean >= HELD_DOWN);
         spans.extend(held.map(|point| (point.t_s - half, point.t_s + half)));
     }
