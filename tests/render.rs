@@ -199,7 +199,7 @@ fn a_folder_without_traces_is_one_clear_line() {
 #[test]
 fn a_character_that_charts_cannot_show_is_told_with_its_case() {
     let bench = Bench::new();
-    bench.shice(&["record", "--workload", "训练🔥", "--", "sh", "-c", "sleep 2.3"]);
+    bench.shice(&["record", "--env", "e", "--workload", "训练🔥", "--repeats", "1", "--", "sh", "-c", "sleep 2.3"]);
     let output = bench.shice(&["render", "traces", "--out", "report"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let told = text(&output.stderr);
