@@ -127,7 +127,7 @@ fn the_document_goes_to_standard_output_or_to_a_file_and_is_the_same() {
     bench.record("true");
     let output = bench.shice(&["render", "--format", "json", "--out", "-"]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
-    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["schema_version"], "1.0");
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["schema_version"], "1.1");
     render(&bench, &["--format", "json", "--out", "data"]);
     assert_eq!(bench.files("data"), [bench.path("data/e/report.json")]);
     assert_eq!(fs::read(bench.path("data/e/report.json")).unwrap(), output.stdout);
