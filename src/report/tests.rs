@@ -168,3 +168,17 @@ fn a_chinese_report_of_both_devices_and_of_settings_that_were_tried() {
 fn an_english_report_of_both_devices_and_of_settings_that_were_tried() {
     insta::assert_snapshot!(markdown(&fixture::both_devices(), Language::English));
 }
+
+#[test]
+fn what_concerns_all_runs_is_a_problem_and_never_none() {
+    for (language, none, problem) in
+        [(Language::English, "No problem was found", "- ⚠ **"), (Language::Chinese, "没有发现问题", "- ⚠ **")]
+    {
+        let mut summary = fixture::cpu_only();
+        summary.cases.retain(|case| case.workload == "idle");
+        assert!(markdown(&summary, language).contains(none));
+        summary.fingerprints = 2;
+        let mixed = markdown(&summary, language);
+        assert!(!mixed.contains(none) && mixed.contains(problem), "{mixed}");
+    }
+}

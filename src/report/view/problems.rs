@@ -6,9 +6,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::advice;
+use super::endings;
+use super::finding::{self, FindingView};
 use super::levels::Table;
 use super::places::Places;
-use super::{endings, finding};
 use crate::aggregate::summary::CaseSummary;
 use crate::report::across::advice::Line;
 use crate::report::checks;
@@ -53,7 +54,7 @@ pub(super) fn build(
     let summary = context.summary;
     let of_checks = of_checks(context)?;
     let has_commands = !of_checks.is_empty();
-    let items = [of_checks, of_runs(context, places)?, cautions(context, places)?].concat();
+    let items = [of_checks, of_environment(context)?, of_runs(context, places)?, cautions(context, places)?].concat();
     Ok(Problems {
         items,
         commands,
@@ -78,6 +79,24 @@ fn of_checks(context: &Context<'_>) -> Result<Vec<Problem>> {
         }
     }
     Ok(problems)
+}
+
+/// What concerns all cases.
+fn of_environment(context: &Context<'_>) -> Result<Vec<Problem>> {
+    let views = finding::of_environment(context)?;
+    let found = findings::of_environment(context.summary).into_iter().zip(views);
+    let problem = |(finding, view): (findings::Finding, FindingView)| Problem {
+        sign: checks::sign(CheckState::Warning),
+        title: capital(&view.short),
+        text: view.text,
+        fix: remedy_of(context, finding.rule.name),
+    };
+    Ok(found.filter(|(finding, _)| finding.rule.caution).map(problem).collect())
+}
+
+/// What to do about a finding; empty where nobody knows.
+fn remedy_of(context: &Context<'_>, finding: &str) -> String {
+    context.words.find(&format!("problem.{finding}.fix")).unwrap_or_default().to_owned()
 }
 
 /// Cases with runs that did not finish.
@@ -125,13 +144,14 @@ fn cautions(context: &Context<'_>, places: &Places) -> Result<Vec<Problem>> {
         let views = finding::build(context, case)?;
         for (finding, view) in findings::of_case(context.summary, case).iter().zip(views) {
             let name = finding.rule.name;
-            if !finding.rule.caution || SAID_BY_ENDINGS.contains(&name) || view.short.is_empty() {
+            if !finding.rule.caution || SAID_BY_ENDINGS.contains(&name) {
                 continue;
             }
             if !order.contains(&name) {
                 order.push(name);
             }
-            found.entry(name).or_insert((view.short, Vec::new())).1.push(places.case(case));
+            let title = if view.short.is_empty() { view.text } else { view.short };
+            found.entry(name).or_insert((title, Vec::new())).1.push(places.case(case));
         }
     }
     let mut problems = Vec::new();
@@ -141,7 +161,7 @@ fn cautions(context: &Context<'_>, places: &Places) -> Result<Vec<Problem>> {
             sign: checks::sign(CheckState::Warning),
             title: capital(&short),
             text: context.words.fill("problem.cases", &Cases { cases: context.words.list(&cases)? })?,
-            fix: context.words.find(&format!("problem.{name}.fix")).unwrap_or_default().to_owned(),
+            fix: remedy_of(context, name),
         });
     }
     Ok(problems)
